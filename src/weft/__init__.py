@@ -1,0 +1,58 @@
+"""weft: hundreds of sliding-window queries over one stream for little more than the price of one.
+
+>>> import weft
+>>> [q.name for q in weft.sql("SELECT count(*) AS n FROM trades [RANGE '5 min']")]
+['q1']
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from weft.builder import QueryBuilder, query
+from weft.errors import AnswerOverflow, CheckpointError, JobError, QueryError, WeftError
+from weft.local import LocalRun, run
+from weft.optimize import plan
+from weft.plan import Plan, Tree
+from weft.query import Aggregate, Query, Window
+from weft.sql import sql
+
+if TYPE_CHECKING:
+    from weft.spark import Files, session, share, stream
+
+__version__ = "0.1.0"
+
+_ON_SPARK = ("Files", "session", "share", "stream")
+
+
+def __getattr__(name: str) -> Any:
+    """Spark is imported only when something of it is asked for."""
+    if name in _ON_SPARK:
+        import weft.spark
+
+        return getattr(weft.spark, name)
+    raise AttributeError(f"module 'weft' has no attribute {name!r}")
+
+
+__all__ = [
+    "Aggregate",
+    "AnswerOverflow",
+    "CheckpointError",
+    "Files",
+    "JobError",
+    "LocalRun",
+    "Plan",
+    "Query",
+    "QueryBuilder",
+    "QueryError",
+    "Tree",
+    "WeftError",
+    "Window",
+    "plan",
+    "query",
+    "run",
+    "session",
+    "share",
+    "sql",
+    "stream",
+]

@@ -1,0 +1,197 @@
+"""The monoids every aggregate is built from, compiled once each.
+
+A state is a row of 64-bit words; the states of n cells are an int64 matrix ``[n, width]`` whose float
+words are viewed, never converted. ``combine`` is the one place where two states become one; every loop
+over states (here and in ``weft.final``) is specialised to a monoid by closing over its code and width,
+which Numba compiles to straight code and caches on disk.
+
+Left is always the older state, so a monoid may be non-commutative.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+ADD, SUM_INT, SUM_FLOAT, MIN, MAX, MOMENTS, PRODUCT = range(7)
+
+LOWEST = np.iinfo(np.int64).min
+HIGHEST = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, slots=True)
+class Monoid:
+    """A code for ``combine`` and the number of words of its state."""
+
+    code: int
+    width: int
+    invertible: bool = False
+    selective: bool = False
+    commutative: bool = True
+
+    def identity(self, n: int) -> np.ndarray:
+        """The neutral state, n times.
+
+        >>> Monoid(MIN, 1).identity(1).tolist() == [[HIGHEST]]
+        True
+        """
+        word = {MIN: HIGHEST, MAX: LOWEST}.get(self.code, 0)
+        states = np.full((n, self.width), word, dtype=np.int64)
+        if self.code == PRODUCT:
+            states.view(np.float64)[:, 0] = 1.0
+        return states
+
+
+@njit(inline="always")
+def combine(code, width, into, into_f, i, other, other_f, j):  # type: ignore[no-untyped-def]
+    """into[i] := into[i] then other[j]; ``*_f`` are the float views of the same memory."""
+    if code == ADD:
+        into[i, 0] += other[j, 0]
+    elif code == SUM_INT:
+        # high*2^32 + low with low in [0, 2^32): exact for 2^31 values of any size.
+        low = into[i, 1] + other[j, 1]
+        into[i, 0] += other[j, 0] + (low >> 32)
+        into[i, 1] = low & 0xFFFFFFFF
+    elif code == SUM_FLOAT:
+        a, b = into_f[i, 0], other_f[j, 0]
+        s = a + b
+        if math.isfinite(s):
+            back = s - a
+            error = (a - (s - back)) + (b - back) + (into_f[i, 1] + other_f[j, 1])
+            high = s + error
+            into_f[i, 0] = high
+            into_f[i, 1] = error - (high - s)
+        else:
+            into_f[i, 0] = s
+            into_f[i, 1] = 0.0
+    elif code == MIN:
+        for c in range(width):
+            if other[j, c] != into[i, c]:
+                if other[j, c] < into[i, c]:
+                    for d in range(c, width):
+                        into[i, d] = other[j, d]
+                break
+    elif code == MAX:
+        for c in range(width):
+            if other[j, c] != into[i, c]:
+                if other[j, c] > into[i, c]:
+                    for d in range(c, width):
+                        into[i, d] = other[j, d]
+                break
+    elif code == MOMENTS:
+        # Chan, Golub, LeVeque: pairwise update of count, mean and sum of squared deviations.
+        m = other[j, 0]
+        if m > 0:
+            n = into[i, 0]
+            if n == 0:
+                for c in range(width):
+                    into[i, c] = other[j, c]
+            else:
+                delta = other_f[j, 1] - into_f[i, 1]
+                share = m / (n + m)
+                into[i, 0] = n + m
+                into_f[i, 1] += delta * share
+                into_f[i, 2] += other_f[j, 2] + delta * delta * n * share
+    else:
+        mantissa, exponent = math.frexp(into_f[i, 0] * other_f[j, 0])
+        into_f[i, 0] = mantissa
+        into[i, 1] += other[j, 1] + exponent
+
+
+@njit(inline="always")
+def absorb(code, width, into, into_f, i, values, values_f, j):  # type: ignore[no-untyped-def]
+    """into[i] := into[i] then the lifted value of row j: ``combine`` without building the lifted state."""
+    if code == SUM_INT:
+        v = values[j, 0]
+        low = into[i, 1] + (v & 0xFFFFFFFF)
+        into[i, 0] += (v >> 32) + (low >> 32)
+        into[i, 1] = low & 0xFFFFFFFF
+    elif code == SUM_FLOAT:
+        a, b = into_f[i, 0], values_f[j, 0]
+        s = a + b
+        if math.isfinite(s):
+            back = s - a
+            into_f[i, 1] += (a - (s - back)) + (b - back)
+        else:
+            into_f[i, 1] = 0.0
+        into_f[i, 0] = s
+    elif code == MOMENTS:
+        v = values_f[j, 0]
+        n = into[i, 0] + 1
+        into[i, 0] = n
+        delta = v - into_f[i, 1]
+        into_f[i, 1] += delta / n
+        into_f[i, 2] += delta * (v - into_f[i, 1])
+    elif code == PRODUCT:
+        mantissa, exponent = math.frexp(into_f[i, 0] * values_f[j, 0])
+        into_f[i, 0] = mantissa
+        into[i, 1] += exponent
+    else:
+        combine(code, width, into, into_f, i, values, values_f, j)
+
+
+Kernel = Callable[..., Any]
+
+
+@cache
+def row_kernel(code: int, width: int) -> Kernel:
+    """``(states, states_f, cell, values, values_f, valid)``: adds each valid row's value to its cell."""
+
+    @njit(cache=True, nogil=True)
+    def add_rows(states, states_f, cell, values, values_f, valid):  # type: ignore[no-untyped-def]
+        if valid.size:
+            for j in range(cell.size):
+                if cell[j] >= 0 and valid[j]:
+                    absorb(code, width, states, states_f, cell[j], values, values_f, j)
+        else:
+            for j in range(cell.size):
+                if cell[j] >= 0:
+                    absorb(code, width, states, states_f, cell[j], values, values_f, j)
+
+    return add_rows
+
+
+@cache
+def merge_kernel(code: int, width: int) -> Kernel:
+    """``(into, into_f, target, order, states, states_f)``: folds states[order[k]] into into[target[k]]."""
+
+    @njit(cache=True, nogil=True)
+    def merge(into, into_f, target, order, states, states_f):  # type: ignore[no-untyped-def]
+        for k in range(target.size):
+            combine(code, width, into, into_f, target[k], states, states_f, order[k])
+
+    return merge
+
+
+def add_rows(
+    monoid: Monoid, states: np.ndarray, cell: np.ndarray, values: np.ndarray, valid: np.ndarray
+) -> None:
+    """Add rows to states in place: row j goes to ``cell[j]`` (skipped if negative or not valid).
+
+    >>> states = Monoid(SUM_INT, 2).identity(2)
+    >>> values = np.array([[5], [7], [-1]])
+    >>> add_rows(Monoid(SUM_INT, 2), states, np.array([0, 1, 0], np.int32), values, np.zeros(0, bool))
+    >>> int_sums(states)
+    [4, 7]
+    """
+    kernel = row_kernel(monoid.code, monoid.width)
+    kernel(states, states.view(np.float64), cell, values, values.view(np.float64), valid)
+
+
+def merge(
+    monoid: Monoid, into: np.ndarray, target: np.ndarray, order: np.ndarray, states: np.ndarray
+) -> None:
+    """Fold ``states[order[k]]`` into ``into[target[k]]``, in the order of k, in place."""
+    kernel = merge_kernel(monoid.code, monoid.width)
+    kernel(into, into.view(np.float64), target, order, states, states.view(np.float64))
+
+
+def int_sums(states: np.ndarray) -> list[int]:
+    """The exact integers behind SUM_INT states."""
+    return [(high << 32) + low for high, low in states.tolist()]

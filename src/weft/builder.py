@@ -1,0 +1,113 @@
+"""A query built in Python, one clause at a time; expressions are SQL, read as in ``weft.sql``."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass, replace
+
+from weft.duration import parse_duration
+from weft.errors import QueryError
+from weft.query import Query, Window
+from weft.sql.assemble import Parts, Snippet, assemble
+from weft.sql.snippet import snippet
+from weft.sql.text import check_name
+
+
+@dataclass(frozen=True)
+class QueryBuilder:
+    """A query in the making. Every step gives a new builder, so a half-built one can be shared.
+
+    >>> trades = query("busy").source("trades").group_by("symbol").window("12 min", "5 min", time="ts")
+    >>> busy = trades.where("volume > 500").aggregate(value="sum(price * volume)", top="max(price)").build()
+    >>> busy.result_columns
+    ('symbol', 'window_start', 'window_end', 'value', 'top')
+    """
+
+    name: str
+    stream: str | None = None
+    frame: Window | None = None
+    time: str | None = None
+    columns: tuple[str, ...] = ()
+    predicates: tuple[Snippet, ...] = ()
+    items: tuple[Snippet, ...] = ()
+    conditions: tuple[Snippet, ...] = ()
+
+    def source(self, stream: str) -> QueryBuilder:
+        """Name the stream."""
+        return replace(self, stream=stream)
+
+    def where(self, predicate: str) -> QueryBuilder:
+        """Keep only the rows a predicate is true for; several of them must all be true."""
+        return replace(self, predicates=(*self.predicates, snippet(predicate, "where", self.name)))
+
+    def group_by(self, *columns: str) -> QueryBuilder:
+        """Add columns to group by."""
+        return replace(self, columns=tuple(dict.fromkeys((*self.columns, *columns))))
+
+    def window(
+        self,
+        range: str | datetime.timedelta,
+        slide: str | datetime.timedelta | None = None,
+        *,
+        offset: str | datetime.timedelta = "0 s",
+        ends_at_multiples: bool = False,
+        time: str | None = None,
+    ) -> QueryBuilder:
+        """Set the window; without a slide it tumbles.
+
+        Windows start at multiples of the slide plus the offset, as Spark's; with ``ends_at_multiples``
+        they end there, as CQL's. ``time`` names the time column.
+
+        >>> query("q").window("12 min", "5 min", ends_at_multiples=True).frame
+        Window(range=720000000, slide=300000000, offset=180000000)
+        """
+        try:
+            size = parse_duration(range, "range")
+            step = size if slide is None else parse_duration(slide, "slide")
+            shift = parse_duration(offset, "offset", negative=True)
+            frame = Window(size, step, shift - size if ends_at_multiples else shift)
+        except QueryError as error:
+            raise error.of(self.name) from None
+        return replace(self, frame=frame, time=time)
+
+    def aggregate(self, **items: str) -> QueryBuilder:
+        """Add result columns, each an aggregate or an expression over aggregates, under its name."""
+        read = (replace(snippet(s, alias, self.name), alias=alias) for alias, s in items.items())
+        return replace(self, items=(*self.items, *read))
+
+    def having(self, condition: str) -> QueryBuilder:
+        """Keep only the result rows a condition is true for; several of them must all be true."""
+        return replace(self, conditions=(*self.conditions, snippet(condition, "having", self.name)))
+
+    def build(self) -> Query:
+        """The query; raises QueryError where something is missing or wrong."""
+        check_name(self.name)
+        if not self.stream:
+            raise QueryError("no source", query=self.name, hint="call .source('trades')")
+        if self.frame is None:
+            raise QueryError("no window", query=self.name, hint="call .window('12 min', '5 min')")
+        parts = Parts(
+            name=self.name,
+            source=self.stream,
+            window=self.frame,
+            items=self.items,
+            group_by=self.columns,
+            where=self.predicates,
+            having=self.conditions,
+            time=self.time,
+            tables=frozenset((self.stream.lower(), self.stream.lower().rpartition(".")[2])),
+        )
+        try:
+            return assemble(parts)
+        except QueryError as error:
+            raise error.of(self.name) from None
+
+
+def query(name: str) -> QueryBuilder:
+    """Begin a query.
+
+    >>> rows = query("rows").source("trades").window("1 min").aggregate(rows="count(*)").build()
+    >>> rows.aggregates[0].function
+    'count_star'
+    """
+    return QueryBuilder(check_name(name))

@@ -1,0 +1,175 @@
+"""The ``weft`` command: reads arguments, calls the packages below, prints. Errors are one line on stderr.
+
+Exit codes: 0 done, 1 a run failed, 2 the input (command line, queries, job file, checkpoint) is at fault.
+"""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+import weft
+from weft import bench as benchmarks
+from weft import demo as demonstration
+from weft import job as jobs
+from weft import launch
+from weft.errors import CheckpointError, JobError, QueryError, WeftError
+from weft.report import Report, step_bar
+
+app = typer.Typer(
+    help="Hundreds of sliding-window queries over one stream for little more than the price of one, on Spark.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+out = Console()
+err = Console(stderr=True)
+
+
+class Engine(StrEnum):
+    """Where the work runs."""
+
+    spark = "spark"
+    local = "local"
+
+
+def main() -> None:
+    """The entry point: `app`, with errors turned into one line and an exit code."""
+    try:
+        app()
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except Exception as error:
+        if "--debug" in sys.argv[1:2]:
+            raise
+        at_fault = isinstance(error, QueryError | JobError | CheckpointError)
+        message = str(error) if isinstance(error, WeftError) else f"{type(error).__name__}: {error}"
+        print(f"weft: {' '.join(message.split())}", file=sys.stderr)
+        if not isinstance(error, WeftError):
+            print("weft: `weft --debug ...` shows where", file=sys.stderr)
+        sys.exit(2 if at_fault else 1)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"weft {metadata.version('weft')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks (before the command).")] = False,
+) -> None:
+    """Options that stand before a command."""
+
+
+@app.command()
+def plan(
+    queries: Annotated[Path, typer.Argument(help="A file of SQL queries.", metavar="QUERIES.sql")],
+    rate: Annotated[float, typer.Option(help="Rows per second of the stream.")] = 1.0,
+    strategy: Annotated[str, typer.Option(help="Which queries share slices.", metavar="NAME")] = "share-all",
+    nodes: Annotated[int, typer.Option(help="How many places work can run at.")] = 1,
+    technique: Annotated[str, typer.Option(help="How windows are answered.", metavar="NAME")] = "auto",
+    json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
+    svg: Annotated[Path | None, typer.Option(help="Draw the plan into this file.", metavar="FILE")] = None,
+) -> None:
+    """Show what the queries would share, and what that should cost."""
+    if json and svg:
+        raise JobError("--json and --svg FILE exclude each other; run the command twice")
+    made = weft.plan(weft.sql(_read(queries)), rate=rate, strategy=strategy, nodes=nodes, technique=technique)
+    if svg:
+        _write(svg, made.to_svg())
+    else:
+        print(made.to_json() if json else made)
+
+
+@app.command()
+def run(
+    job: Annotated[Path, typer.Argument(help="A job file; see docs/job_file.md.", metavar="JOB.toml")],
+    engine: Annotated[Engine, typer.Option(help="Where the work runs.")] = Engine.spark,
+    master: Annotated[
+        str | None, typer.Option(help="The Spark master, over the job's.", metavar="URL")
+    ] = None,
+) -> None:
+    """Run the queries of a job file over its source, into its sink."""
+    loaded = jobs.load(job)
+    with Report(out) as report:
+        launch.run(loaded, engine.value, report, master)
+
+
+@app.command()
+def demo(
+    queries: Annotated[int, typer.Option(help="How many queries.", min=1)] = 100,
+    rows: Annotated[int, typer.Option(help="How many trades.", min=1)] = 2_000_000,
+    engine: Annotated[Engine, typer.Option(help="Where the work runs.")] = Engine.spark,
+) -> None:
+    """Run many queries over generated trades, and a sample of them natively for comparison."""
+    demonstration.run(queries, rows, engine.value, out)
+
+
+@app.command()
+def bench(
+    names: Annotated[list[str] | None, typer.Argument(help="Benchmarks to run.", metavar="NAME...")] = None,
+    show: Annotated[bool, typer.Option("--list", help="List the benchmarks.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Run every benchmark.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Smaller input.")] = False,
+    json: Annotated[Path | None, typer.Option(help="Save rows and figures here.", metavar="FILE")] = None,
+) -> None:
+    """Measure weft against its peers; every figure is a ratio measured in one run."""
+    if show:
+        _list()
+        return
+    chosen = benchmarks.names() if everything else names or []
+    if not chosen:
+        raise JobError(f"which benchmark? There are: {', '.join(benchmarks.names())}")
+    results = []
+    for module in [benchmarks.load(name) for name in chosen]:
+        with step_bar(err) as progress:
+            result = module.run(quick, progress)
+        out.print(module.render(result))
+        for note in result.notes:
+            out.print(note, style="dim", highlight=False)
+        out.print(_figures(result.figures))
+        results.append(result)
+    if json:
+        benchmarks.save(results, json)
+
+
+def _list() -> None:
+    table = Table(box=None, show_header=False)
+    for name in benchmarks.names():
+        table.add_row(name, benchmarks.summary(benchmarks.load(name)))
+    out.print(table)
+
+
+def _figures(figures: dict[str, float]) -> Table:
+    table = Table("figure", "ratio", title="Figures")
+    for name, value in figures.items():
+        table.add_row(name, f"{value:.2f}")
+    return table
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError as error:
+        raise JobError(f"'{path}' cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise JobError(f"'{path}' is not a text file in UTF-8 ({error.reason})") from error
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise JobError(f"'{path}' cannot be written: {error.strerror}") from error

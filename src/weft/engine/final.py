@@ -1,0 +1,231 @@
+"""``final``: merge partials into the state and answer, once each, the windows the watermark has passed.
+
+For every tree and predicate that has a window due, the cells of that predicate are brought to the tree's
+slices: a view. A window of a group is then a run of neighbouring cells, found for all groups at once, and
+the tree's technique combines, part by part, the runs of all queries that need the part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from numba import njit
+
+from weft.aggregates import States
+from weft.aggregates.monoid import merge
+from weft.engine.cells import run_targets
+from weft.engine.due import NEVER, is_due
+from weft.engine.program import Entry, Program
+from weft.engine.state import GroupingState, Piece, State
+from weft.errors import AnswerOverflow
+from weft.expr import Evaluator
+from weft.final import Technique, technique
+from weft.query import Column, Expr
+from weft.slicing import align
+
+END = np.iinfo(np.int64).max
+"""The watermark that closes every window."""
+
+
+def final(
+    state: State, pieces: Iterable[Piece], watermark: int | None, program: Program
+) -> tuple[State, dict[str, pa.Table]]:
+    """Merge partials into the state, answer what is due, forget what no open window needs.
+
+    The state given is changed and returned; results hold only the queries that have any.
+    """
+    for piece in pieces:
+        state.absorb(piece)
+    results: dict[str, pa.Table] = {}
+    if watermark is None:
+        return state, results
+    views: dict[tuple[int, int, int], View] = {}
+    for entry in program.entries:
+        grouping = state.groupings[entry.grouping]
+        if grouping.rows and is_due(entry.query.window, state.answered, watermark):
+            where = (entry.tree, entry.grouping, entry.predicate)
+            if where not in views:
+                views[where] = View(program, grouping, entry)
+            views[where].ask(entry, state.answered, watermark)
+    for view in views.values():
+        for entry in view.runs:
+            table = _answer(program, view, entry)
+            if table.num_rows:
+                results[entry.query.name] = table
+    state.advance(watermark)
+    return state, {q.name: results[q.name] for q in program.queries if q.name in results}
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """The due windows of one query that hold a row, by time: cell bounds, group, and window start."""
+
+    low: np.ndarray
+    high: np.ndarray
+    group: np.ndarray
+    start: np.ndarray
+
+
+class View:
+    """The cells that satisfy one predicate, in one tree's slices, ordered by group and time."""
+
+    def __init__(self, program: Program, grouping: GroupingState, entry: Entry) -> None:
+        self.grouping = grouping
+        self.cells = grouping.settle()
+        self.tree = program.trees[entry.tree]
+        starts = grouping.starts
+        if self.tree.progressions != program.progressions:
+            starts = align(self.tree.progressions, starts)
+        satisfied = grouping.bitmaps()[:, entry.predicate]
+        # Cells can be taken as they are unless signatures or finer edges split the tree's slices.
+        split = len(satisfied) > 1 or not satisfied.all() or starts is not grouping.starts
+        self._order = np.flatnonzero(satisfied[self.cells.signature]) if split else None
+        self.runs: dict[Entry, Runs] = {}
+        self._answers: dict[tuple[int, Entry], np.ndarray] = {}
+        if self._order is None:
+            self.group = self.cells.group
+            self.starts = starts[self.cells.slice]
+            return
+        cell_starts = starts[self.cells.slice]
+        self._target = np.empty(len(self._order), dtype=np.int64)
+        nothing = np.zeros(0, dtype=np.int64)
+        run_targets(self._order, self.cells.group, cell_starts, nothing, self._target)
+        leader = self._order[np.flatnonzero(np.diff(self._target, prepend=-1))]
+        self.group, self.starts = self.cells.group[leader], cell_starts[leader]
+
+    @cached_property
+    def bounds(self) -> np.ndarray:
+        """Where each group's cells begin, and the end."""
+        new = np.flatnonzero(np.diff(self.group, prepend=-1))
+        return np.append(new, len(self.group))
+
+    def ask(self, entry: Entry, answered: int | None, watermark: int) -> None:
+        """Find the windows of a query that end after ``answered`` and not after the watermark."""
+        window = entry.query.window
+        after = NEVER if answered is None else answered
+        shape = (window.range, window.slide, window.offset, after, watermark)
+        nothing = np.zeros(0, dtype=np.int64)
+        count = _runs(self.bounds, self.starts, *shape, nothing, nothing, nothing, nothing)
+        low, high, group, start = (np.empty(count, dtype=np.int64) for _ in range(4))
+        _runs(self.bounds, self.starts, *shape, low, high, group, start)
+        order = np.argsort(start, kind="stable")
+        self.runs[entry] = Runs(low[order], high[order], self.group[group[order]], start[order])
+
+    def states(self, number: int, entry: Entry) -> States:
+        """The states of one part over a query's runs, found for all queries of the view in one pass."""
+        if (number, entry) not in self._answers:
+            asking = [e for e in self.runs if any(number in a.parts for a in e.answers)]
+            bounds = np.cumsum([0, *(len(self.runs[e].low) for e in asking)])
+            words = self._technique(number).answer(
+                np.concatenate([self.runs[e].low for e in asking]),
+                np.concatenate([self.runs[e].high for e in asking]),
+            )
+            for e, first, last in zip(asking, bounds[:-1], bounds[1:]):
+                self._answers[number, e] = words[first:last]
+        return States(self._answers[number, entry], self.cells.parts[number].dictionary)
+
+    def _technique(self, number: int) -> Technique:
+        """The tree's technique over the states of one part."""
+        monoid = self.grouping.grouping.parts[number].monoid
+        states = self.cells.parts[number].words
+        if self._order is not None:
+            merged = monoid.identity(len(self.group))
+            merge(monoid, merged, self._target, self._order, states)
+            states = merged
+        return technique(self.tree.technique)(monoid, states)
+
+
+@njit(cache=True, nogil=True)
+def _runs(bounds, starts, range_, slide, offset, after, until, low, high, group, start):  # type: ignore[no-untyped-def]
+    """Count the runs, and write them where the outputs have room; windows without a cell are skipped."""
+    count = 0
+    for g in range(bounds.size - 1):
+        first, last = bounds[g], bounds[g + 1]
+        a = b = first
+        # The first window that holds the group's first cell, or the first that is due.
+        t = starts[first]
+        w = t - range_ + 1 + (offset - (t - range_ + 1)) % slide
+        if after > np.int64(-4611686018427387904) and w + range_ <= after:
+            w = after - range_ + 1 + (offset - (after - range_ + 1)) % slide
+        while w + range_ <= until:
+            while a < last and starts[a] < w:
+                a += 1
+            if a == last:
+                break
+            if starts[a] >= w + range_:
+                # No cell in this window: go on to the first window that holds the next cell.
+                t = starts[a]
+                w = t - range_ + 1 + (offset - (t - range_ + 1)) % slide
+                if w > t:
+                    # Between two hopping windows: this cell is in none.
+                    a += 1
+                    if a < last:
+                        t = starts[a]
+                        w = t - range_ + 1 + (offset - (t - range_ + 1)) % slide
+                        continue
+                    break
+                continue
+            b = max(a, b)
+            while b < last and starts[b] < w + range_:
+                b += 1
+            if low.size:
+                low[count], high[count], group[count], start[count] = a, b, first, w
+            count += 1
+            w += slide
+    return count
+
+
+def _answer(program: Program, view: View, entry: Entry) -> pa.Table:
+    """One query's due windows as a table."""
+    query, grouping, runs = entry.query, program.groupings[entry.grouping], view.runs[entry]
+    columns = dict(zip(grouping.keys, view.grouping.keys.decode(runs.group)))
+    columns["window_start"] = pa.array(runs.start).cast(program.time_type)
+    columns["window_end"] = pa.array(runs.start + query.window.range).cast(program.time_type)
+    for answer in entry.answers:
+        parts = [grouping.parts[n] for n in answer.parts]
+        states = [view.states(n, entry) for n in answer.parts]
+        try:
+            columns[answer.alias] = _typed(answer.function.lower(parts, states), answer.type)
+        except AnswerOverflow as error:
+            raise AnswerOverflow(f"query '{query.name}', {answer.alias}: {error}") from None
+    table = pa.table(columns)
+    return _finish(program, entry, table) if query.outputs or query.having is not None else table
+
+
+def _typed(array: pa.Array, type: pa.DataType) -> pa.Array:
+    if array.type == type:
+        return array
+    if pa.types.is_null(type):
+        return pa.nulls(len(array))
+    if pa.types.is_date32(type):
+        return array.cast(pa.int32()).cast(type)
+    if pa.types.is_boolean(type) or pa.types.is_temporal(type):
+        return array.cast(pa.int64()).cast(type)
+    return array.cast(type, safe=False)
+
+
+def _finish(program: Program, entry: Entry, table: pa.Table) -> pa.Table:
+    """Result columns computed from aggregates, and HAVING."""
+    query, schema = entry.query, program.result_schema(entry.query.name)
+    if not table.num_rows:
+        return schema.empty_table()
+    table = _extended(table, {o.alias: o.expr for o in query.outputs})
+    if query.having is not None:
+        table = table.filter(pa.array(_evaluator(table).mask(query.having)))
+    return table.select(schema.names).cast(schema)
+
+
+def _extended(table: pa.Table, outputs: dict[str, Expr]) -> pa.Table:
+    evaluator = _evaluator(table)
+    for alias, expr in outputs.items():
+        if expr != Column(alias):
+            table = table.append_column(alias, evaluator.evaluate(expr))
+    return table
+
+
+def _evaluator(table: pa.Table) -> Evaluator:
+    return Evaluator(table.combine_chunks().to_batches()[0])

@@ -1,0 +1,150 @@
+"""Group keys as small integers, kept from batch to batch.
+
+Each key column has a dictionary of the values seen; a key of several columns is built pairwise, so any
+number of columns costs one look-up each. Null is a value of its own, NaN is one value, -0.0 is 0.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.aggregates.word import order_floats
+
+
+class ValueIndex:
+    """The distinct values of one column, numbered as they come.
+
+    >>> index = ValueIndex(pa.string())
+    >>> index.encode(pa.array(["b", None, "a", "b"])).tolist(), index.encode(pa.array(["a", "c"])).tolist()
+    ([0, 1, 2, 0], [2, 3])
+    >>> index.values.to_pylist()
+    ['b', None, 'a', 'c']
+    """
+
+    def __init__(self, type: pa.DataType) -> None:
+        self.type = type.value_type if pa.types.is_dictionary(type) else type
+        self.values = pa.array([], self.type)
+        self._probe = self._probed(self.values)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def encode(self, array: pa.Array) -> np.ndarray:
+        """The number of each value, new values numbered on the way."""
+        if pa.types.is_dictionary(array.type):
+            numbers = self._number(array.dictionary.cast(self.type))
+            indices = array.indices
+            if array.null_count or indices.null_count:
+                null = self._number(pa.nulls(1, self.type))[0]
+                filled = indices.fill_null(0).to_numpy(zero_copy_only=False)
+                taken = numbers[filled] if len(numbers) else np.zeros(len(filled), np.int64)
+                return np.where(indices.is_null().to_numpy(zero_copy_only=False), null, taken)
+            return numbers[indices.to_numpy(zero_copy_only=False)]
+        return self._number(array.cast(self.type))
+
+    def _number(self, array: pa.Array) -> np.ndarray:
+        probe = self._probed(array)
+        found = pc.index_in(probe, self._probe)
+        if found.null_count:
+            new = pc.unique(probe.filter(found.is_null()))
+            first = pc.index_in(new, probe)
+            self.values = pa.concat_arrays([self.values, array.take(first)])
+            self._probe = self._probed(self.values)
+            found = pc.index_in(probe, self._probe)
+        return found.to_numpy(zero_copy_only=False).astype(np.int64)
+
+    def _probed(self, array: pa.Array) -> pa.Array:
+        """What is compared: floats by the integer that makes NaN one value and -0.0 zero."""
+        if pa.types.is_floating(self.type):
+            floats = array.cast(pa.float64())
+            keys = order_floats(floats.fill_null(0.0).to_numpy(zero_copy_only=False))
+            nothing = floats.is_null().to_numpy(zero_copy_only=False) if floats.null_count else None
+            return pa.array(keys, mask=nothing)
+        return array
+
+
+class KeyIndex:
+    """The distinct keys of some columns, numbered as they come.
+
+    >>> index = KeyIndex([pa.string(), pa.int64()])
+    >>> index.encode([pa.array(["a", "b", "a"]), pa.array([1, 1, 1])]).tolist()
+    [0, 1, 0]
+    >>> [column.to_pylist() for column in index.decode(np.array([1]))]
+    [['b'], [1]]
+    """
+
+    def __init__(self, types: Sequence[pa.DataType]) -> None:
+        self.types = tuple(types)
+        self._values = [ValueIndex(t) for t in self.types]
+        self._pairs = [ValueIndex(pa.int64()) for _ in self.types[1:]]
+
+    def __len__(self) -> int:
+        if not self.types:
+            return 1
+        return len(self._pairs[-1]) if self._pairs else len(self._values[0])
+
+    def encode(self, columns: Sequence[pa.Array], rows: int | None = None) -> np.ndarray:
+        """The number of each row's key."""
+        if not self.types:
+            return np.zeros(rows or 0, dtype=np.int64)
+        numbers = self._values[0].encode(columns[0])
+        for values, pairs, column in zip(self._values[1:], self._pairs, columns[1:]):
+            numbers = pairs.encode(pa.array((numbers << 32) | values.encode(column)))
+        return numbers
+
+    def value_numbers(self, numbers: np.ndarray) -> list[np.ndarray]:
+        """For each column, the number of its value in each of these keys."""
+        columns: list[np.ndarray] = []
+        for pairs in reversed(self._pairs):
+            both = pairs.values.to_numpy(zero_copy_only=False)[numbers]
+            columns.append(both & 0xFFFFFFFF)
+            numbers = both >> 32
+        if self.types:
+            columns.append(numbers)
+        return columns[::-1]
+
+    def decode(self, numbers: np.ndarray) -> list[pa.Array]:
+        """The columns of these keys."""
+        columns = zip(self._values, self.value_numbers(numbers))
+        return [values.values.take(pa.array(column)) for values, column in columns]
+
+    def dictionary_columns(self, numbers: np.ndarray) -> list[pa.Array]:
+        """The columns of these keys, dictionary-encoded where that is smaller."""
+        columns = []
+        for values, column in zip(self._values, self.value_numbers(numbers)):
+            if len(values) < len(column) and not pa.types.is_primitive(values.type):
+                indices = pa.array(column.astype(np.int32))
+                columns.append(pa.DictionaryArray.from_arrays(indices, values.values))
+            else:
+                columns.append(values.values.take(pa.array(column)))
+        return columns
+
+    def buckets(self, count: int) -> np.ndarray:
+        """The bucket of every key: a hash of its values, the same in every process."""
+        if count == 1 or not self.types:
+            return np.zeros(len(self), dtype=np.int64)
+        mixed = np.zeros(len(self), dtype=np.uint64)
+        every = np.arange(len(self))
+        for values, column in zip(self._values, self.value_numbers(every)):
+            hashes = _hash(values._probe)
+            mixed = (mixed * np.uint64(0x9E3779B97F4A7C15)) ^ hashes[column]
+        return ((mixed ^ (mixed >> np.uint64(31))) % np.uint64(count)).astype(np.int64)
+
+
+def _hash(values: pa.Array) -> np.ndarray:
+    if pa.types.is_primitive(values.type) and not pa.types.is_boolean(values.type):
+        plain = values.view(
+            {64: pa.int64(), 32: pa.int32(), 16: pa.int16(), 8: pa.int8()}[values.type.bit_width]
+        )
+        numbers = plain.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    else:
+        numbers = values.cast(pa.string()).to_numpy(zero_copy_only=False)
+    hashes = pd.util.hash_array(numbers, categorize=False)
+    if values.null_count:
+        hashes[values.is_null().to_numpy(zero_copy_only=False)] = np.uint64(0x5851F42D4C957F2D)
+    return hashes

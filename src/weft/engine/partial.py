@@ -1,0 +1,204 @@
+"""``partial``: one pass over the raw rows, whatever the number of queries.
+
+Predicates give each row its signature, its time gives it a slice, its keys a group; what shares all three
+is a cell, and every part of every aggregate is kept per cell. What leaves is small: partials.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from weft.aggregates import States
+from weft.aggregates.monoid import add_rows
+from weft.engine.cells import number_cells
+from weft.engine.due import NEVER, first_ends, last_ends
+from weft.engine.keys import KeyIndex
+from weft.engine.program import Grouping, Program
+from weft.engine.signature import pack, signatures
+from weft.engine.state import Piece
+from weft.expr import Evaluator
+from weft.slicing import slices_of
+
+KEEP_ALL = np.zeros(0, dtype=np.bool_)
+SANE = 1 << 61
+MOST_KEYS = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a batch held: rows, rows late for some window, without a time, values that failed; latest time."""
+
+    rows: int = 0
+    late: int = 0
+    untimed: int = 0
+    bad: int = 0
+    max_time: int | None = None
+
+    def __add__(self, other: Seen) -> Seen:
+        times = [t for t in (self.max_time, other.max_time) if t is not None]
+        return Seen(
+            self.rows + other.rows,
+            self.late + other.late,
+            self.untimed + other.untimed,
+            self.bad + other.bad,
+            max(times, default=None),
+        )
+
+
+def partial(
+    batch: pa.RecordBatch | pa.Table, program: Program, watermark: int | None, buckets: int = 1
+) -> tuple[Seen, list[Piece]]:
+    """Aggregate a batch's rows into partials, per bucket and grouping.
+
+    Rows all of whose windows the watermark has closed are dropped; ``watermark`` None closes nothing.
+    """
+    batch = _one_chunk(batch, program)
+    if not batch.num_rows:
+        return Seen(), []
+    times, keep = _times(batch.column(program.time))
+    evaluator = Evaluator(batch, strict=program.strict)
+    signature, bitmaps = signatures(program.predicates, evaluator, batch.num_rows)
+    wanted: np.ndarray = np.any(bitmaps, axis=1)
+    if not wanted.all():
+        meets = wanted[signature] if signature.size else np.zeros(batch.num_rows, dtype=np.bool_)
+        kept = keep & meets if keep.size else meets
+    else:
+        kept = keep
+    starts, ends, at = slices_of(program.progressions, times, kept)
+    at, late = _drop_unneeded(program, starts, at, watermark)
+    pieces = []
+    for number in range(len(program.groupings)):
+        pieces += _aggregate(
+            program, number, evaluator, times, (starts, ends, at), (signature, bitmaps), buckets
+        )
+    timed = times[keep] if keep.size else times
+    seen = Seen(
+        batch.num_rows,
+        late,
+        batch.num_rows - timed.size,
+        evaluator.bad,
+        int(timed.max()) if timed.size else None,
+    )
+    return seen, pieces
+
+
+def _one_chunk(batch: pa.RecordBatch | pa.Table, program: Program) -> pa.RecordBatch:
+    batch = batch.select(program.columns)
+    if isinstance(batch, pa.Table):
+        batch = batch.unify_dictionaries().combine_chunks()
+        arrays = [c.chunk(0) if c.num_chunks else pa.array([], c.type) for c in batch.columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
+    return batch
+
+
+def _times(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Event times in microseconds (rounded down), and which rows have one (empty: all)."""
+    if column.type.unit == "ns":
+        nanoseconds = column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+        times = nanoseconds // 1000
+    else:
+        whole = column.cast(pa.timestamp("us", column.type.tz), safe=False).cast(pa.int64())
+        times = whole.fill_null(0).to_numpy(zero_copy_only=False)
+    if not times.size or (not column.null_count and times.min() > -SANE and times.max() < SANE):
+        return times, KEEP_ALL
+    sane = (times > -SANE) & (times < SANE)
+    return times, sane & column.is_valid().to_numpy(zero_copy_only=False)
+
+
+def _drop_unneeded(
+    program: Program, starts: np.ndarray, at: np.ndarray, watermark: int | None
+) -> tuple[np.ndarray, int]:
+    """Drop the rows of slices that no open window covers; late is a row that missed a window it was in."""
+    windows = tuple({w for g in program.groupings for w in g.windows})
+    hopping = all(w.range < w.slide for w in windows)
+    old = starts.size if hopping else 0 if watermark is None else int(np.searchsorted(starts, watermark))
+    if not old:
+        return at, 0
+    until = NEVER if watermark is None else watermark
+    inside = (at >= 0) & (at < old)
+    missed = first_ends(windows, starts[:old]) <= until
+    late = int(missed[at[inside]].sum()) if missed.any() else 0
+    closed = last_ends(windows, starts[:old]) <= until
+    if closed.any():
+        at = np.where(inside & closed[np.where(inside, at, 0)], np.int32(-1), at)
+    return at, late
+
+
+def _aggregate(
+    program: Program,
+    number: int,
+    evaluator: Evaluator,
+    times: np.ndarray,
+    slices: tuple[np.ndarray, np.ndarray, np.ndarray],
+    signed: tuple[np.ndarray, np.ndarray],
+    buckets: int,
+) -> list[Piece]:
+    grouping = program.groupings[number]
+    (starts, ends, at), (signature, bitmaps) = slices, signed
+    keys = key_index(program, number)
+    groups = keys.encode([evaluator.batch.column(k) for k in grouping.keys], len(times))
+    counts = (len(starts), len(bitmaps), len(keys))
+    cells, cell_at, cell_signature, cell_group, rows = number_cells(at, signature, groups, counts)
+    if not len(rows):
+        return []
+    packed = pa.array(pack(bitmaps), pa.binary())
+    columns = [
+        ("slice_start", pa.array(starts[cell_at])),
+        ("slice_end", pa.array(ends[cell_at])),
+        ("signature", pa.DictionaryArray.from_arrays(pa.array(cell_signature.astype(np.int32)), packed)),
+    ]
+    for part in grouping.parts:
+        if part.kind == "rows":
+            states = States(rows.reshape(-1, 1))
+        else:
+            lifted = part.lift([evaluator.evaluate(a) for a in part.args], times)
+            states = States(part.monoid.identity(len(rows)), lifted.dictionary)
+            add_rows(part.monoid, states.words, cells, lifted.values, lifted.valid)
+        columns += part.columns(states)
+    return _split(grouping, number, keys, cell_group, columns, buckets)
+
+
+def _split(
+    grouping: Grouping,
+    number: int,
+    keys: KeyIndex,
+    group: np.ndarray,
+    columns: list[tuple[str, pa.Array]],
+    buckets: int,
+) -> list[Piece]:
+    """One piece per bucket that has a cell."""
+    named = [f"key.{k}" for k in grouping.keys]
+    whole = pa.RecordBatch.from_arrays(
+        [*keys.dictionary_columns(group), *(array for _, array in columns)],
+        names=[*named, *(name for name, _ in columns)],
+    )
+    if not grouping.keys or buckets == 1:
+        return [Piece(grouping.bucket % buckets, number, whole)]
+    bucket = keys.buckets(buckets)[group]
+    order = np.argsort(bucket, kind="stable")
+    bounds = np.searchsorted(bucket[order], np.arange(buckets + 1))
+    whole = whole.take(pa.array(order))
+    return [
+        Piece(b, number, whole.slice(low, high - low))
+        for b, (low, high) in enumerate(pairwise(bounds))
+        if high > low
+    ]
+
+
+_known = threading.local()
+
+
+def key_index(program: Program, grouping: int) -> KeyIndex:
+    """This thread's index of the grouping's keys: dictionary codes are kept from batch to batch."""
+    known: dict[tuple[str, int], KeyIndex] = _known.__dict__.setdefault("keys", {})
+    index = known.get((program.fingerprint, grouping))
+    if index is None or len(index) > MOST_KEYS:
+        if len(known) > 64:
+            known.clear()
+        index = known[program.fingerprint, grouping] = KeyIndex(program.groupings[grouping].key_types)
+    return index

@@ -1,0 +1,254 @@
+"""The Program: a plan made ready for one stream's schema; what every task carries and every batch reads.
+
+Columns and types are checked here, before anything runs. Equal predicates become one bit of the
+signature, equal group-by sets one grouping, equal parts of aggregates one part of their grouping.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+
+from weft.aggregates import FUNCTIONS, AggregateFunction, Part
+from weft.errors import QueryError
+from weft.expr import arrow_type, check, check_predicate, sql_type
+from weft.plan import Plan, Tree
+from weft.query import Aggregate, Column, Expr, Query, Window
+from weft.slicing import Progression
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One aggregate of a query: its function, where its parts are in the grouping, and its Arrow type."""
+
+    alias: str
+    function: AggregateFunction
+    parts: tuple[int, ...]
+    type: pa.DataType
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entry:
+    """One query made ready: its tree, grouping, predicate bit and answers."""
+
+    query: Query
+    tree: int
+    grouping: int
+    predicate: int
+    answers: tuple[Answer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """One group-by set: its key columns, and every part that its queries need."""
+
+    keys: tuple[str, ...]
+    key_types: tuple[pa.DataType, ...]
+    parts: tuple[Part, ...]
+    windows: tuple[Window, ...]
+    bucket: int
+
+
+@dataclass(frozen=True)
+class Program:
+    """Everything a batch needs, checked against the schema."""
+
+    plan: Plan
+    schema: pa.Schema
+    time: str
+    entries: tuple[Entry, ...]
+    groupings: tuple[Grouping, ...]
+    predicates: tuple[Expr | None, ...]
+    progressions: tuple[Progression, ...]
+    strict: bool = False
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the stream that are read, in the schema's order."""
+        read = {self.time}.union(*(e.query.columns for e in self.entries))
+        return tuple(name for name in self.schema.names if name in read)
+
+    @cached_property
+    def queries(self) -> tuple[Query, ...]:
+        """The queries, in the plan's order."""
+        return tuple(e.query for e in self.entries)
+
+    @cached_property
+    def trees(self) -> tuple[Tree, ...]:
+        """The plan's trees."""
+        return self.plan.trees
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of queries, columns and time: what a checkpoint must have been written by."""
+        types = [(name, str(self.schema.field(name).type)) for name in self.columns]
+        text = repr((sorted(map(repr, self.queries)), types, self.time))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @cached_property
+    def time_type(self) -> pa.DataType:
+        """The Arrow type of window_start and window_end: microseconds in the time column's zone."""
+        return pa.timestamp("us", self.schema.field(self.time).type.tz)
+
+    def entry(self, name: str) -> Entry:
+        """The entry of the query with this name."""
+        for entry in self.entries:
+            if entry.query.name == name:
+                return entry
+        raise KeyError(f"no query is called {name!r}")
+
+    def result_schema(self, name: str) -> pa.Schema:
+        """The Arrow schema of a query's results."""
+        entry = self.entry(name)
+        fields = [*self._keys(entry), *self._bounds(), *((a.alias, a.type) for a in entry.answers)]
+        schema = pa.schema(fields)
+        if entry.query.outputs:
+            tz = self.time_type.tz
+            fields = [*self._keys(entry), *self._bounds()]
+            fields += [(o.alias, _output_type(o.expr, schema, tz)) for o in entry.query.outputs]
+        return pa.schema(fields)
+
+    def _keys(self, entry: Entry) -> list[tuple[str, pa.DataType]]:
+        grouping = self.groupings[entry.grouping]
+        return list(zip(grouping.keys, grouping.key_types))
+
+    def _bounds(self) -> list[tuple[str, pa.DataType]]:
+        return [("window_start", self.time_type), ("window_end", self.time_type)]
+
+
+def compile_plan(plan: Plan, schema: pa.Schema, time: str, strict: bool = False) -> Program:
+    """Check a plan against a stream's schema and make it ready to run.
+
+    ``strict`` lets a value that cannot be computed (a division by zero, say) stop the run instead of
+    being null and counted.
+    """
+    _check_names(plan.queries)
+    _check_time(schema, time)
+    keys = dict.fromkeys(q.group_by for q in plan.queries)
+    predicates = list(dict.fromkeys(q.predicate for q in plan.queries))
+    parts: dict[tuple[str, ...], dict[Part, int]] = {k: {} for k in keys}
+    groupings = list(keys)
+    entries = []
+    for number, tree in enumerate(plan.trees):
+        for query in tree.queries:
+            try:
+                answers = _check_query(query, schema, time, parts[query.group_by])
+            except QueryError as error:
+                raise error.of(query.name) from None
+            entries.append(
+                Entry(
+                    query, number, groupings.index(query.group_by), predicates.index(query.predicate), answers
+                )
+            )
+    program = Program(
+        plan,
+        schema,
+        time,
+        tuple(entries),
+        tuple(_grouping(k, parts[k], schema, plan) for k in groupings),
+        tuple(predicates),
+        plan.progressions,
+        strict,
+    )
+    for query in plan.queries:
+        try:
+            result = program.result_schema(query.name)
+            if query.having is not None:
+                entry = program.entry(query.name)
+                everything = [
+                    *result,
+                    *((a.alias, a.type) for a in entry.answers if a.alias not in result.names),
+                ]
+                check_predicate(query.having, pa.schema(everything))
+        except QueryError as error:
+            raise error.of(query.name) from None
+    return program
+
+
+def _check_names(queries: Sequence[Query]) -> None:
+    if not queries:
+        raise QueryError("there is no query to run")
+    seen: set[str] = set()
+    for query in queries:
+        if query.name in seen:
+            raise QueryError("two queries have this name", query=query.name, hint="names must be unique")
+        seen.add(query.name)
+
+
+def _check_time(schema: pa.Schema, time: str) -> None:
+    if time not in schema.names:
+        raise QueryError(
+            f"the stream has no time column {time!r}", hint=f"its columns are {', '.join(schema.names)}"
+        )
+    type = schema.field(time).type
+    if not pa.types.is_timestamp(type):
+        raise QueryError(
+            f"the time column {time!r} is {type}, not a timestamp", hint="convert it to a timestamp first"
+        )
+
+
+def _check_query(query: Query, schema: pa.Schema, time: str, parts: dict[Part, int]) -> tuple[Answer, ...]:
+    if query.time is not None and query.time != time:
+        raise QueryError(f"its windows are over {query.time!r}, but the stream's time column is {time!r}")
+    if query.predicate is not None:
+        check_predicate(query.predicate, schema)
+    for name in query.group_by:
+        check(Column(name), schema)
+    columns = query.result_columns
+    for name in columns:
+        if columns.count(name) > 1:
+            raise QueryError(f"two result columns are called {name!r}", hint="give one of them another alias")
+    if not query.aggregates:
+        raise QueryError("it has no aggregate", hint="add one, such as count(*)")
+    tz = schema.field(time).type.tz
+    return tuple(_answer(aggregate, schema, tz, parts) for aggregate in query.aggregates)
+
+
+def _answer(aggregate: Aggregate, schema: pa.Schema, tz: str | None, parts: dict[Part, int]) -> Answer:
+    function = FUNCTIONS.get(aggregate.function)
+    if function is None:
+        raise QueryError(f"{aggregate.function!r} is not an aggregate", position=aggregate.position)
+    if len(aggregate.args) != function.arity:
+        raise QueryError(
+            f"{function.name} takes {function.arity} argument(s), not {len(aggregate.args)}",
+            position=aggregate.position,
+        )
+    types = tuple(check(a, schema) for a in aggregate.args)
+    try:
+        result = function.check(types)
+        needed = function.parts(aggregate.args, types)
+        for part in needed:
+            for argument in part.args:
+                check(argument, schema)
+    except QueryError as error:
+        raise QueryError(error.message, position=aggregate.position, hint=error.hint) from None
+    numbers = tuple(parts.setdefault(p, len(parts)) for p in needed)
+    type = arrow_type(result, tz)
+    if function.keeps_type and isinstance(aggregate.args[0], Column):
+        type = _plain(schema.field(aggregate.args[0].name).type)
+    return Answer(aggregate.alias, function, numbers, type)
+
+
+def _plain(type: pa.DataType) -> pa.DataType:
+    """A column's type without dictionary; timestamps in microseconds."""
+    if pa.types.is_dictionary(type):
+        type = type.value_type
+    return pa.timestamp("us", type.tz) if pa.types.is_timestamp(type) else type
+
+
+def _output_type(expr: Expr, schema: pa.Schema, tz: str | None) -> pa.DataType:
+    type = check(expr, schema)
+    return schema.field(expr.name).type if isinstance(expr, Column) else arrow_type(type, tz)
+
+
+def _grouping(keys: tuple[str, ...], parts: dict[Part, int], schema: pa.Schema, plan: Plan) -> Grouping:
+    windows = tuple(dict.fromkeys(q.window for q in plan.queries if q.group_by == keys))
+    node = next(t.node for t in plan.trees for q in t.queries if q.group_by == keys)
+    types = tuple(_plain(schema.field(k).type) for k in keys)
+    for type in types:
+        sql_type(type)
+    return Grouping(keys, types, tuple(parts), windows, node)

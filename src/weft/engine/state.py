@@ -1,0 +1,253 @@
+"""The state of one bucket: the partials that some open window still needs, ordered for answering.
+
+Cells are kept ordered by (group, slice, signature), each part's states beside them as one matrix, so that
+a window of a group is a run of neighbouring cells. New partials wait unordered until an answer is due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from weft.aggregates import States
+from weft.aggregates.monoid import merge
+from weft.engine.cells import factorize, order_by, run_targets
+from weft.engine.due import last_ends
+from weft.engine.keys import KeyIndex
+from weft.engine.program import Grouping, Program
+from weft.engine.signature import unpack
+
+MOST_DEAD = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Partials of one grouping for one bucket."""
+
+    bucket: int
+    grouping: int
+    table: pa.RecordBatch
+
+
+@dataclass(slots=True)
+class Cells:
+    """A run of cells: numbers of group, slice and signature, and the states of each part."""
+
+    group: np.ndarray
+    slice: np.ndarray
+    signature: np.ndarray
+    parts: list[States]
+
+    def __len__(self) -> int:
+        return len(self.group)
+
+    def take(self, rows: np.ndarray) -> Cells:
+        """These rows, in this order."""
+        parts = [States(p.words[rows], p.dictionary) for p in self.parts]
+        return Cells(self.group[rows], self.slice[rows], self.signature[rows], parts)
+
+
+class GroupingState:
+    """The cells of one grouping, and what their numbers mean."""
+
+    def __init__(self, grouping: Grouping, predicates: int) -> None:
+        self.grouping, self.predicates = grouping, predicates
+        self.keys = KeyIndex(grouping.key_types)
+        self.starts = np.zeros(0, dtype=np.int64)
+        self.ends = np.zeros(0, dtype=np.int64)
+        self.packed: dict[bytes, int] = {}
+        nothing = np.zeros(0, dtype=np.int64)
+        self.cells = Cells(nothing, nothing, nothing, [p.empty() for p in grouping.parts])
+        self.pending: list[Cells] = []
+
+    @property
+    def rows(self) -> int:
+        """How many cells are held."""
+        return len(self.cells) + sum(map(len, self.pending))
+
+    @property
+    def bytes(self) -> int:
+        """How much memory the cells take, dictionaries apart."""
+        return sum(
+            c.group.nbytes * 3 + sum(p.words.nbytes for p in c.parts) for c in (self.cells, *self.pending)
+        )
+
+    def absorb(self, table: pa.RecordBatch) -> None:
+        """Take in partials; they are put in order when next needed."""
+        if not table.num_rows:
+            return
+        columns = table.columns
+        width = len(self.grouping.keys)
+        group = self.keys.encode(columns[:width], table.num_rows)
+        at = self._slices(*(c.to_numpy(zero_copy_only=False) for c in columns[width : width + 2]))
+        signature = self._signatures(columns[width + 2])
+        parts, next = [], width + 3
+        for part in self.grouping.parts:
+            parts.append(part.states(columns[next : next + len(part.words)]))
+            next += len(part.words)
+        self.pending.append(Cells(group, at, signature, parts))
+
+    def _slices(self, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        """Number these slices in order of time, renumbering what is held where new ones come between."""
+        low = int(starts.min())
+        numbers, distinct = factorize(starts - low)
+        last = np.zeros(len(distinct), dtype=np.int64)
+        last[numbers] = ends
+        both_starts = np.concatenate([self.starts, distinct + low])
+        both_ends = np.concatenate([self.ends, last])
+        order = np.lexsort((both_ends, both_starts))
+        s, e = both_starts[order], both_ends[order]
+        new = np.ones(len(order), dtype=np.bool_)
+        new[1:] = (s[1:] != s[:-1]) | (e[1:] != e[:-1])
+        place = np.empty(len(order), dtype=np.int64)
+        place[order] = np.cumsum(new) - 1
+        moves, fresh = place[: len(self.starts)], place[len(self.starts) :]
+        self.starts, self.ends = s[new], e[new]
+        if len(moves) and moves[-1] != len(moves) - 1:
+            for cells in (self.cells, *self.pending):
+                cells.slice = moves[cells.slice]
+        return fresh[numbers]
+
+    def _signatures(self, column: pa.Array) -> np.ndarray:
+        encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+        numbers = [self.packed.setdefault(bits, len(self.packed)) for bits in encoded.dictionary.to_pylist()]
+        return np.array(numbers, dtype=np.int64)[encoded.indices.to_numpy(zero_copy_only=False)]
+
+    def bitmaps(self) -> np.ndarray:
+        """One row of booleans per signature number, one column per predicate."""
+        return unpack(list(self.packed), self.predicates)
+
+    def settle(self) -> Cells:
+        """Put everything in order, equal cells combined, and return it."""
+        if not self.pending:
+            return self.cells
+        runs = [c for c in (self.cells, *self.pending) if len(c)]
+        self.pending = []
+        group = np.concatenate([c.group for c in runs])
+        at = np.concatenate([c.slice for c in runs])
+        signature = np.concatenate([c.signature for c in runs])
+        order = order_by((group, len(self.keys)), (at, len(self.starts)), (signature, len(self.packed)))
+        target = np.empty(len(order), dtype=np.int64)
+        count = run_targets(order, group, at, signature, target)
+        first = np.flatnonzero(np.diff(target, prepend=-1))
+        parts = []
+        for number, part in enumerate(self.grouping.parts):
+            whole = part.concat([c.parts[number] for c in runs])
+            into = part.monoid.identity(count)
+            merge(part.monoid, into, target, order, whole.words)
+            parts.append(States(into, whole.dictionary))
+        leader = order[first]
+        self.cells = Cells(group[leader], at[leader], signature[leader], parts)
+        return self.cells
+
+    def evict(self, watermark: int, always: bool = False) -> None:
+        """Forget cells that no open window covers, once they are enough to be worth the move."""
+        if not len(self.starts):
+            return
+        live = last_ends(self.grouping.windows, self.starts) > watermark
+        if live.all():
+            return
+        kept = [live[c.slice] for c in (self.cells, *self.pending)]
+        alive = sum(int(k.sum()) for k in kept)
+        if not always and alive >= (1 - MOST_DEAD) * self.rows:
+            return
+        runs = [c.take(np.flatnonzero(k)) for c, k in zip((self.cells, *self.pending), kept)]
+        moves = np.cumsum(live) - 1
+        for cells in runs:
+            cells.slice = moves[cells.slice]
+        self.starts, self.ends = self.starts[live], self.ends[live]
+        self.cells, self.pending = runs[0], [c for c in runs[1:] if len(c)]
+        self._forget_keys()
+
+    def _forget_keys(self) -> None:
+        """Renumber keys and signatures once most of those known are in no cell."""
+        runs = (self.cells, *self.pending)
+        if self.grouping.keys:
+            used = np.zeros(len(self.keys), dtype=np.bool_)
+            for cells in runs:
+                used[cells.group] = True
+            if 2 * used.sum() < len(used):
+                keys = KeyIndex(self.grouping.key_types)
+                keys.encode(self.keys.decode(np.flatnonzero(used)))
+                moves = np.cumsum(used) - 1
+                for cells in runs:
+                    cells.group = moves[cells.group]
+                self.keys = keys
+        used = np.zeros(len(self.packed), dtype=np.bool_)
+        for cells in runs:
+            used[cells.signature] = True
+        if 2 * used.sum() < len(used):
+            moves = np.cumsum(used) - 1
+            kept = [bits for bits, number in self.packed.items() if used[number]]
+            self.packed = {bits: number for number, bits in enumerate(kept)}
+            for cells in runs:
+                cells.signature = moves[cells.signature]
+
+    def table(self) -> pa.RecordBatch:
+        """All cells as partials, the form ``absorb`` takes."""
+        cells = self.settle()
+        packed = pa.array(list(self.packed), pa.binary())
+        columns = [
+            *zip((f"key.{k}" for k in self.grouping.keys), self.keys.dictionary_columns(cells.group)),
+            ("slice_start", pa.array(self.starts[cells.slice])),
+            ("slice_end", pa.array(self.ends[cells.slice])),
+            (
+                "signature",
+                pa.DictionaryArray.from_arrays(pa.array(cells.signature.astype(np.int32)), packed),
+            ),
+        ]
+        for part, states in zip(self.grouping.parts, cells.parts):
+            columns += part.columns(states)
+        return pa.RecordBatch.from_arrays([a for _, a in columns], names=[n for n, _ in columns])
+
+
+class State:
+    """The state of one bucket: one GroupingState per grouping, and how far windows have been answered."""
+
+    def __init__(self, program: Program, bucket: int = 0) -> None:
+        self.bucket = bucket
+        self.answered: int | None = None
+        self.groupings = [GroupingState(g, len(program.predicates)) for g in program.groupings]
+
+    @property
+    def rows(self) -> int:
+        """How many cells are held."""
+        return sum(g.rows for g in self.groupings)
+
+    @property
+    def bytes(self) -> int:
+        """How much memory the cells take."""
+        return sum(g.bytes for g in self.groupings)
+
+    def absorb(self, piece: Piece) -> None:
+        """Take in a piece of partials."""
+        self.groupings[piece.grouping].absorb(piece.table)
+
+    def advance(self, watermark: int | None) -> None:
+        """Mark every window up to the watermark as answered and forget what only they needed."""
+        if watermark is None:
+            return
+        self.answered = watermark if self.answered is None else max(self.answered, watermark)
+        for grouping in self.groupings:
+            grouping.evict(self.answered)
+
+    def snapshot(self) -> list[Piece]:
+        """Everything that is still needed, one piece per grouping that holds anything."""
+        pieces = []
+        for number, grouping in enumerate(self.groupings):
+            if self.answered is not None:
+                grouping.evict(self.answered, always=True)
+            if grouping.rows:
+                pieces.append(Piece(self.bucket, number, grouping.table()))
+        return pieces
+
+
+def merge_pieces(pieces: Sequence[Piece], program: Program) -> list[Piece]:
+    """One piece per bucket and grouping, equal cells combined."""
+    states: dict[int, State] = {}
+    for piece in pieces:
+        states.setdefault(piece.bucket, State(program, piece.bucket)).absorb(piece)
+    return [piece for state in states.values() for piece in state.snapshot()]

@@ -1,0 +1,248 @@
+"""Checking: an expression against the stream's schema, before anything runs.
+
+>>> schema = pa.schema({"price": pa.float64(), "symbol": pa.string()})
+>>> check(Call("*", (Column("price"), Literal(2, "bigint"))), schema)
+'double'
+>>> check(Column("prise"), schema)
+Traceback (most recent call last):
+weft.errors.QueryError: unknown column 'prise'; did you mean 'price'?
+"""
+
+from __future__ import annotations
+
+import datetime
+import difflib
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+
+from weft.errors import QueryError
+from weft.expr.functions import ALIASES, FUNCTIONS
+from weft.expr.node import Node, refusal, text_of
+from weft.expr.rules import arity_error
+from weft.expr.types import SQL_TYPES, arrow_type, sql_type, time_zone
+from weft.query import Call, Column, Expr, Literal
+
+DEEPEST = 200
+"""Nesting beyond this is refused; chains of AND or OR count as one level."""
+
+LARGEST = 100_000
+"""Sub-expressions beyond this are refused."""
+
+
+def check(expr: Expr, schema: pa.Schema) -> str:
+    """The SQL type of an expression over rows of this schema; QueryError where it has none."""
+    return compiler_for(schema).compile(expr).type
+
+
+def check_predicate(expr: Expr, schema: pa.Schema) -> None:
+    """Demand that an expression is a condition: boolean, or the literal NULL."""
+    found = check(expr, schema)
+    if found not in ("boolean", "null"):
+        raise refusal(
+            expr,
+            f"a condition is boolean, and {text_of(expr)} is {found}",
+            "compare it with something" if found != "string" else f"write {text_of(expr)} = '...'",
+        )
+
+
+def result_type(expr: Expr, schema: pa.Schema) -> pa.DataType:
+    """The Arrow type in which ``Evaluator.evaluate`` gives the expression's values.
+
+    >>> result_type(Column("n"), pa.schema({"n": pa.int16()}))
+    DataType(int64)
+    """
+    node = compiler_for(schema).compile(expr)
+    return schema.field(node.param).type if node.type == "decimal" else node.arrow
+
+
+def compiler_for(schema: pa.Schema) -> Compiler:
+    """The compiler of this schema; it is kept, so that equal expressions are checked once."""
+    return _compiler(tuple(schema.names), tuple(schema.types))
+
+
+@lru_cache(maxsize=64)
+def _compiler(names: tuple[str, ...], types: tuple[pa.DataType, ...]) -> Compiler:
+    return Compiler(names, types)
+
+
+class Compiler:
+    """Turns expressions over one schema into checked nodes; equal sub-expressions become one node."""
+
+    def __init__(self, names: tuple[str, ...], types: tuple[pa.DataType, ...]) -> None:
+        self.names, self.types = names, types
+        self.zone = next((time_zone(t) for t in types if time_zone(t)), None)
+        self._nodes: dict[Any, Node] = {}
+        # By identity: hashing a tree walks it, and the same tree comes back with every batch.
+        self._compiled: dict[int, tuple[Expr, Node]] = {}
+        self._size = 0
+
+    def compile(self, expr: Expr) -> Node:
+        """The checked form of an expression; QueryError says what is wrong with it, and where."""
+        found = self._compiled.get(id(expr))
+        if found is not None:
+            return found[1]
+        if len(self._compiled) > 10_000 or len(self._nodes) > 10 * LARGEST:
+            self._compiled.clear()
+            self._nodes.clear()
+        self._size = 0
+        node = self._visit(expr, 0)
+        self._compiled[id(expr)] = expr, node  # kept with the node, so that the identity stays taken
+        return node
+
+    def _visit(self, expr: Expr, depth: int) -> Node:
+        self._size += 1
+        if depth > DEEPEST:
+            raise refusal(expr, f"an expression is nested more than {DEEPEST} deep", "split it into several")
+        if self._size > LARGEST:
+            raise refusal(expr, f"an expression has more than {LARGEST} parts", "split it into several")
+        if isinstance(expr, Column):
+            return self._column(expr)
+        if isinstance(expr, Literal):
+            return self._literal(expr)
+        function = FUNCTIONS.get(expr.function)
+        if function is None:
+            raise unknown_function(expr)
+        count = len(expr.args)
+        if count < function.min_args or (function.max_args is not None and count > function.max_args):
+            raise arity_error(expr, expr.function, function.min_args, function.max_args, count)
+        if expr.function == "negate" and isinstance(expr.args[0], Literal) and expr.args[0].type == "bigint":
+            return self._literal(Literal(-expr.args[0].value, "bigint", expr.position))  # type: ignore[operator]
+        parts = operands(expr) if expr.function in ("and", "or") else expr.args
+        return function.rule(expr, [self._visit(a, depth + 1) for a in parts], self)
+
+    def _column(self, column: Column) -> Node:
+        indices = [i for i, name in enumerate(self.names) if name == column.name]
+        if not indices:
+            raise unknown_column(column, self.names)
+        if len(indices) > 1:
+            raise refusal(
+                column, f"the stream has {len(indices)} columns named '{column.name}'", "rename them"
+            )
+        arrow = self.types[indices[0]]
+        try:
+            kind = sql_type(arrow)
+        except QueryError as error:
+            message = f"column '{column.name}' is {arrow}, which expressions cannot read"
+            raise refusal(column, message, error.hint) from None
+        return self._intern(column, "column", (), kind, time_zone(arrow), column.name)
+
+    def _literal(self, literal: Literal) -> Node:
+        value, kind = literal.value, literal.type
+        if kind not in SQL_TYPES:
+            raise refusal(literal, f"unknown type {kind} of the literal {value!r}")
+        if isinstance(value, str) and kind in ("timestamp", "date"):
+            return self.coerce(self._scalar(literal, "string", None, value), kind)
+        tz = "UTC" if isinstance(value, datetime.datetime) and value.tzinfo else None
+        return self._scalar(literal, kind, tz, value)
+
+    def _scalar(self, source: Expr, kind: str, tz: str | None, value: Any) -> Node:
+        try:
+            scalar = pa.scalar(value, arrow_type(kind, tz))
+        except (pa.ArrowException, TypeError, OverflowError, ValueError):
+            raise refusal(source, f"{value!r} is not a {kind}") from None
+        return self._constant(source, kind, tz, scalar)
+
+    def _constant(self, source: Expr, kind: str, tz: str | None, scalar: pa.Scalar) -> Node:
+        # The text tells -0.0 from 0.0; timestamps may lie outside the years Python knows.
+        key = scalar.value if kind in ("timestamp", "date") else repr(scalar.as_py())
+        return self._intern(source, "literal", (), kind, tz, scalar, key=(key,))
+
+    def null(self, source: Expr, type: str, tz: str | None = None) -> Node:
+        """The literal NULL of a type."""
+        return self._scalar(source, type, tz, None)
+
+    def make(
+        self,
+        source: Expr,
+        function: str,
+        args: list[Node],
+        type: str,
+        tz: str | None = None,
+        param: Any = None,
+    ) -> Node:
+        """The node of this operation; a constant where its arguments are."""
+        known = FUNCTIONS[function]
+        if known.lazy is None:
+            if known.strict and any(a.is_null for a in args):
+                return self.null(source, type, tz)
+            node = self._intern(source, function, tuple(args), type, tz, param)
+            if all(a.is_literal for a in args) and known.kernel is not None:
+                result = known.kernel(node, *(pa.repeat(a.param, 1) for a in args))
+                if not isinstance(result, tuple):
+                    return self._constant(source, type, tz, result[0])
+            return node
+        return self._intern(source, function, tuple(args), type, tz, param)
+
+    def coerce(self, node: Node, type: str, tz: str | None = None) -> Node:
+        """The node's values as another type."""
+        if node.type == type and node.tz == tz:
+            return node
+        if node.is_null:
+            return self.null(node.source, type, tz)
+        result = self.make(node.source, "cast", [node], type, tz)
+        if node.is_literal and not result.is_literal:
+            example = "'2024-01-31 12:30:00'" if type == "timestamp" else "'2024-01-31'"
+            raise refusal(node.source, f"{text_of(node.source)} is not a {type}", f"write it like {example}")
+        return result
+
+    def _intern(
+        self,
+        source: Expr,
+        function: str,
+        args: tuple[Node, ...],
+        type: str,
+        tz: str | None,
+        param: Any,
+        key: Any = None,
+    ) -> Node:
+        identity = (function, tuple(map(id, args)), type, tz, param if key is None else key)
+        node = self._nodes.get(identity)
+        if node is None:
+            below = (
+                frozenset((param,)) if function == "column" else frozenset().union(*(a.columns for a in args))
+            )
+            node = self._nodes[identity] = Node(function, args, type, tz, param, source, below)
+        return node
+
+
+def operands(call: Call) -> list[Expr]:
+    """The operands of a chain of ANDs (or ORs) from left to right, however it is nested.
+
+    >>> a, b, c = Column("a"), Column("b"), Column("c")
+    >>> operands(Call("and", (Call("and", (a, b)), c))) == [a, b, c]
+    True
+    """
+    found: list[Expr] = []
+    stack: list[Expr] = [call]
+    while stack:
+        expr = stack.pop()
+        if isinstance(expr, Call) and expr.function == call.function and len(expr.args) >= 2:
+            stack.extend(reversed(expr.args))
+        else:
+            found.append(expr)
+    return found
+
+
+def unknown_column(column: Column, names: tuple[str, ...]) -> QueryError:
+    """The error for a column the stream does not have, with the name that was probably meant."""
+    lowered = {name.lower(): name for name in names}
+    close = difflib.get_close_matches(column.name.lower(), lowered, 1)
+    if close:
+        hint = f"did you mean '{lowered[close[0]]}'?"
+    elif len(names) <= 12:
+        hint = f"the columns are {', '.join(names)}"
+    else:
+        hint = f"the stream has {len(names)} columns, among them {', '.join(names[:8])}"
+    return refusal(column, f"unknown column '{column.name}'", hint)
+
+
+def unknown_function(call: Call) -> QueryError:
+    """The error for a function that is not on the whitelist."""
+    if call.function in ALIASES:
+        hint: str | None = f"it is called {ALIASES[call.function]} here"
+    else:
+        close = difflib.get_close_matches(call.function.lower(), [n for n in FUNCTIONS if n[0].isalpha()], 1)
+        hint = f"did you mean '{close[0]}'?" if close else None
+    return refusal(call, f"unknown function '{call.function}'", hint)

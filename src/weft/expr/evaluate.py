@@ -1,0 +1,146 @@
+"""Evaluation: checked expressions over one batch, with Arrow kernels; each sub-expression once.
+
+>>> from weft.query import Call, Column, Literal
+>>> batch = pa.record_batch({"x": [1.0, 0.0, 4.0]})
+>>> rows = Evaluator(batch)
+>>> rows.evaluate(Call("/", (Literal(1, "bigint"), Column("x")))).to_pylist(), rows.bad
+([1.0, None, 0.25], 1)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.errors import QueryError
+from weft.expr.arrays import as_mask, take, values_of
+from weft.expr.check import Compiler, compiler_for
+from weft.expr.columns import canonical
+from weft.expr.functions import FUNCTIONS
+from weft.expr.kernels.logic import Bad, Value, bad_of, merge_bad, spread
+from weft.expr.node import Node, position_of, text_of
+from weft.query import Expr
+
+
+class Evaluator:
+    """Evaluates expressions over one batch.
+
+    A value that Spark's ANSI mode would refuse (x/0, overflow of bigint, a bad cast) is NULL and
+    counted in ``bad``; under ``strict`` it is a QueryError. A value that no row needed, in a branch
+    not taken or behind an AND that was already FALSE, is neither.
+    """
+
+    def __init__(
+        self, batch: pa.RecordBatch | pa.Table, strict: bool = False, compiler: Compiler | None = None
+    ) -> None:
+        self.batch, self.strict = batch, strict
+        self._compiler = compiler or compiler_for(batch.schema)
+        self._values: dict[Node, Value] = {}
+        self._masks: dict[Node, npt.NDArray[np.bool_]] = {}
+        self._dictionaries: dict[str, tuple[Evaluator, npt.NDArray[Any]] | None] = {}
+        self._bad: Bad = {}
+
+    def evaluate(self, expr: Expr) -> pa.Array:
+        """The values of an expression: bool, int64, float64, string, timestamp[us] or date32."""
+        return self._array(self._compiler.compile(expr))
+
+    def mask(self, expr: Expr) -> npt.NDArray[np.bool_]:
+        """The rows for which a condition is TRUE; FALSE and NULL are both left out."""
+        node = self._compiler.compile(expr)
+        mask = self._masks.get(node)
+        if mask is None:
+            array = self._array(node)
+            rows = len(array)
+            mask = self._masks[node] = np.zeros(rows, np.bool_) if node.type == "null" else as_mask(array)
+        return mask
+
+    @property
+    def bad(self) -> int:
+        """How many values were NULL because they were bad: rows times operations that failed in them."""
+        return sum(mask.true_count for mask in self._bad.values())
+
+    def _array(self, node: Node) -> pa.Array:
+        value = self._value(node)
+        if value.bad:
+            if self.strict:
+                raise self._error(value.bad)
+            merge_bad(self._bad, value.bad)
+        return spread(value.data, self.batch.num_rows)
+
+    def _error(self, bad: Bad) -> QueryError:
+        node, mask = next(iter(bad.items()))
+        row = int(np.flatnonzero(as_mask(mask))[0])
+        failure = FUNCTIONS[node.function].failure if node.function in FUNCTIONS else "out of range"
+        return QueryError(
+            f"{failure} in {text_of(node.source)}, row {row} of the batch",
+            position=position_of(node.source),
+            hint="without strict such values are NULL and counted",
+        )
+
+    def _value(self, node: Node) -> Value:
+        value = self._values.get(node)
+        if value is None:
+            value = self._values[node] = self._compute(node)
+        return value
+
+    def _compute(self, node: Node) -> Value:
+        if node.function == "literal":
+            return Value(node.param)
+        if node.function == "column":
+            array, bad = canonical(self._column(node.param), node.type, node.tz)
+            return Value(array) if bad is None else Value(array, {node: bad})
+        if len(node.columns) == 1:
+            (name,) = node.columns
+            dictionary = self._dictionary(name)
+            if dictionary is not None:
+                return self._over_dictionary(node, *dictionary)
+        values = [self._value(a) for a in node.args]
+        function = FUNCTIONS[node.function]
+        if function.lazy is not None:
+            return function.lazy(values, self.batch.num_rows)
+        return self._apply(node, values)
+
+    def _apply(self, node: Node, values: list[Value]) -> Value:
+        data = [v.data for v in values]
+        if all(isinstance(d, pa.Scalar) for d in data):  # a constant that is bad
+            data[0] = spread(data[0], self.batch.num_rows)
+        result = FUNCTIONS[node.function].kernel(node, *data)  # type: ignore[misc]
+        bad = bad_of(values)
+        if isinstance(result, tuple):
+            result, failed = result
+            merge_bad(bad, {node: failed})
+        return Value(result, bad)
+
+    def _column(self, name: str) -> pa.Array:
+        column = self.batch.column(name)
+        if isinstance(column, pa.ChunkedArray):
+            return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+        return column
+
+    def _dictionary(self, name: str) -> tuple[Evaluator, npt.NDArray[Any]] | None:
+        """An evaluator over a dictionary's values and the rows' places in it, where that is less work.
+
+        One value more than the dictionary has stands for NULL, since f(NULL) need not be NULL.
+        """
+        if name not in self._dictionaries:
+            self._dictionaries[name] = None
+            column = self._column(name)
+            if isinstance(column, pa.DictionaryArray) and len(column.dictionary) < len(column):
+                values = column.dictionary
+                distinct = pa.concat_arrays([values, pa.nulls(1, values.type)])
+                places = values_of(column.indices).astype(np.intp)
+                if column.indices.null_count:
+                    places = np.where(as_mask(pc.is_valid(column.indices)), places, len(values))
+                rows = Evaluator(pa.record_batch({name: distinct}), compiler=self._compiler)
+                self._dictionaries[name] = rows, places
+        return self._dictionaries[name]
+
+    def _over_dictionary(self, node: Node, rows: Evaluator, places: npt.NDArray[Any]) -> Value:
+        value = rows._value(node)
+        bad: Bad = {}
+        merge_bad(bad, {n: take(mask, places) for n, mask in value.bad.items()})
+        return Value(take(spread(value.data, rows.batch.num_rows), places), bad)

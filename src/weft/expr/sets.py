@@ -1,0 +1,41 @@
+"""``x IN (constants)``: the list becomes one set, however long it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from weft.expr.node import Builder, Node, refusal, text_of
+from weft.expr.rules import meet
+from weft.query import Call
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """The values of an IN list, without its NULLs."""
+
+    values: tuple[object, ...]
+    has_null: bool
+    array: pa.Array = field(compare=False, repr=False)
+
+
+def membership(call: Call, args: list[Node], build: Builder) -> Node:
+    """The rule of IN: constants of a type that compares with x."""
+    for item in args[1:]:
+        if not item.is_literal:
+            raise refusal(
+                item.source if item.source.position else call,
+                f"IN takes constants, and {text_of(item.source)} is not one",
+                f"write {text_of(args[0].source)} = {text_of(item.source)} OR ...",
+            )
+    subject, *items = meet(call, args, "compare", build)
+    scalars = list(dict.fromkeys(i.param for i in items if not i.is_null))
+    values = tuple(s.as_py() for s in scalars)
+    if subject.is_null or not values:
+        return build.null(call, "boolean")
+    array = pa.array(values, subject.arrow)
+    if subject.type == "double" and 0.0 in values:  # Arrow tells -0.0 from 0.0, SQL does not
+        array = pa.concat_arrays([array, pa.array([0.0, -0.0])])
+    members = Members(values, any(i.is_null for i in items), array)
+    return build.make(call, "in", [subject], "boolean", param=members)

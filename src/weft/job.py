@@ -1,0 +1,214 @@
+"""A job file (TOML) read into one frozen, fully checked `Job`: nothing runs before every key makes sense.
+
+    [source]  kind = "files" | "generator" | "spark"
+    [stream]  time, lateness, trigger, idle_timeout, close_at_end, checkpoint
+    [queries] file = "queries.sql"  or  sql = "..."
+    [sink]    kind = "parquet" | "console" | "memory" | "python"
+    [spark]   master, buckets, conf
+
+Paths are relative to the job file. docs/job_file.md lists every key.
+"""
+
+from __future__ import annotations
+
+import importlib
+import tomllib
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from weft.errors import JobError
+from weft.settings import NO_TIME, Duration, Options, read_kind, read_section, refuse_unknown
+
+
+@dataclass(frozen=True, slots=True)
+class FilesSource:
+    """A folder of Parquet, CSV or JSON files; ``direct`` reads them inside weft's own tasks."""
+
+    path: Path
+    format: str = "parquet"
+    schema: Options | None = None
+    max_files_per_batch: int | None = None
+    direct: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratorSource:
+    """Generated trades, the same for the same seed."""
+
+    rows: int = 1_000_000
+    rate: float = 1000.0
+    symbols: int = 500
+    seed: int = 0
+    disorder: Duration = NO_TIME
+    files: int = 8
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSource:
+    """Any format that Spark's ``readStream`` knows, with its options."""
+
+    format: str
+    options: Options = field(default_factory=lambda: Options({}))
+    schema: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """How event time runs and when windows are answered."""
+
+    time: str
+    lateness: Duration = NO_TIME
+    trigger: str = "available now"
+    idle_timeout: Duration | None = None
+    close_at_end: bool = True
+    checkpoint: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Queries:
+    """The queries' SQL, from a file or written in the job."""
+
+    file: Path | None = None
+    sql: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetSink:
+    """One Parquet table per query under ``path``."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleSink:
+    """The first ``rows`` results of each query and batch, printed."""
+
+    rows: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySink:
+    """Results kept in the process; the command prints how many there were."""
+
+
+@dataclass(frozen=True, slots=True)
+class PythonSink:
+    """A function ``module:name`` called with each batch's results and its id."""
+
+    function: str
+
+    def load(self) -> Callable[..., Any]:
+        """The function itself.
+
+        >>> PythonSink("math:sqrt").load()(9.0)
+        3.0
+        """
+        module, _, name = self.function.partition(":")
+        try:
+            loaded = getattr(importlib.import_module(module), name)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise JobError(
+                f"[sink] function = '{self.function}' cannot be loaded ({error}); "
+                "write 'module:function' for a function that Python can import from here"
+            ) from error
+        if not callable(loaded):
+            raise JobError(f"[sink] function = '{self.function}' is not a function")
+        return typing.cast(Callable[..., Any], loaded)
+
+
+@dataclass(frozen=True, slots=True)
+class Spark:
+    """The Spark session: master, buckets of final tasks, and any ``spark.*`` setting."""
+
+    master: str | None = None
+    buckets: int | None = None
+    conf: Options = field(default_factory=lambda: Options({}))
+
+
+SOURCES: Mapping[str, type] = {"files": FilesSource, "generator": GeneratorSource, "spark": SparkSource}
+SINKS: Mapping[str, type] = {
+    "parquet": ParquetSink,
+    "console": ConsoleSink,
+    "memory": MemorySink,
+    "python": PythonSink,
+}
+FORMATS = ("parquet", "csv", "json")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Everything a job file says, checked."""
+
+    source: FilesSource | GeneratorSource | SparkSource
+    stream: Stream
+    sql: str
+    sink: ParquetSink | ConsoleSink | MemorySink | PythonSink
+    spark: Spark
+
+
+def load(path: str | Path) -> Job:
+    """Read a job file; paths in it are taken relative to it."""
+    path = Path(path)
+    try:
+        text = path.read_text()
+    except OSError as error:
+        raise JobError(f"job file '{path}' cannot be read: {error.strerror}") from error
+    try:
+        return parse(text, path.parent)
+    except JobError as error:
+        raise JobError(f"{path}: {error}") from error
+
+
+def parse(text: str, base: Path = Path()) -> Job:
+    """Read a job from its text.
+
+    >>> job = parse('''
+    ... [source]
+    ... kind = "generator"
+    ... rows = 1000
+    ... [stream]
+    ... time = "ts"
+    ... lateness = "10 s"
+    ... [queries]
+    ... sql = "SELECT count(*) AS n FROM trades GROUP BY window(ts, '1 minute')"
+    ... [sink]
+    ... kind = "memory"
+    ... ''')
+    >>> job.source.rows, job.stream.lateness
+    (1000, 10000000)
+    """
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise JobError(f"not valid TOML: {error}") from error
+    refuse_unknown(tables, ("source", "stream", "queries", "sink", "spark"), "section [{}]")
+    for name, table in tables.items():
+        if not isinstance(table, dict):
+            raise JobError(f"'{name}' must be a section: write [{name}] on a line of its own")
+    for name in ("source", "queries"):
+        if name not in tables:
+            raise JobError(f"the section [{name}] is missing")
+    source = read_kind(tables["source"], SOURCES, "source", base)
+    if isinstance(source, FilesSource) and source.format not in FORMATS:
+        raise JobError(f"[source] format must be one of {', '.join(FORMATS)}, not '{source.format}'")
+    return Job(
+        source=source,
+        stream=read_section(Stream, tables.get("stream", {}), "stream", base),
+        sql=_sql(read_section(Queries, tables["queries"], "queries", base)),
+        sink=read_kind(tables.get("sink", {"kind": "console"}), SINKS, "sink", base),
+        spark=read_section(Spark, tables.get("spark", {}), "spark", base),
+    )
+
+
+def _sql(queries: Queries) -> str:
+    if (queries.file is None) == (queries.sql is None):
+        raise JobError("[queries] needs either file = \"...\" or sql = '''...''', and not both")
+    if queries.file is None:
+        return queries.sql or ""
+    try:
+        return queries.file.read_text()
+    except OSError as error:
+        raise JobError(f"[queries] file '{queries.file}' cannot be read: {error.strerror}") from error

@@ -1,0 +1,179 @@
+"""The in-process runner: the same two functions as on Spark, on threads of this process."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from weft.builder import QueryBuilder
+from weft.duration import parse_duration
+from weft.engine.final import END, final
+from weft.engine.partial import Seen, partial
+from weft.engine.program import Program, compile_plan
+from weft.engine.state import Piece, State
+from weft.errors import JobError
+from weft.optimize import plan as make_plan
+from weft.plan import Plan
+from weft.query import Query
+
+Batch: TypeAlias = Any
+"""A pyarrow Table or RecordBatch, a pandas or polars DataFrame, or anything with an Arrow C stream."""
+
+ROWS_AT_ONCE = 1 << 20
+
+
+def run(
+    queries: Iterable[Query | QueryBuilder] | Plan,
+    batches: Batch | Iterable[Batch],
+    time: str,
+    lateness: str | datetime.timedelta = "0 s",
+    *,
+    strategy: str = "share-all",
+    technique: str = "auto",
+    threads: int | None = None,
+    strict: bool = False,
+) -> dict[str, pa.Table]:
+    """Answer queries over a table, or over batches in order of arrival; all windows are closed at the end.
+
+    >>> import datetime, weft
+    >>> ts = [datetime.datetime(2024, 1, 1, 0, minute) for minute in (1, 4, 7)]
+    >>> trades = pa.table({"ts": ts, "price": [10.0, 12.0, 11.0]})
+    >>> queries = weft.sql("SELECT max(price) AS top FROM trades [RANGE '5 min']")
+    >>> weft.run(queries, trades, time="ts")["q1"].column("top").to_pylist()
+    [12.0, 11.0]
+    """
+    plan = (
+        queries if isinstance(queries, Plan) else make_plan(queries, strategy=strategy, technique=technique)
+    )
+    runner: LocalRun | None = None
+    results: dict[str, list[pa.Table]] = {q.name: [] for q in plan.queries}
+    try:
+        for batch in as_batches(batches):
+            if runner is None:
+                program = compile_plan(plan, batch.schema, time, strict)
+                runner = LocalRun(program, parse_duration(lateness, "lateness"), threads)
+            _collect(results, runner.step(batch))
+        if runner is None:
+            raise JobError(
+                "there is no batch to run over",
+            )
+        _collect(results, runner.close())
+    finally:
+        if runner is not None:
+            runner.shutdown()
+    return {
+        name: pa.concat_tables([program.result_schema(name).empty_table(), *tables]).combine_chunks()
+        for name, tables in results.items()
+    }
+
+
+class LocalRun:
+    """A stream in this process: feed it batches with ``step``, end it with ``close``.
+
+    >>> import datetime, weft
+    >>> from weft.engine.program import compile_plan
+    >>> queries = weft.sql("-- name: n\\nSELECT count(*) AS n FROM s [RANGE '1 min']")
+    >>> batch = pa.table({"ts": [datetime.datetime(2024, 1, 1, 0, minute, 5) for minute in (0, 1)]})
+    >>> run = LocalRun(compile_plan(weft.plan(queries), batch.schema, "ts"))
+    >>> run.step(batch)["n"].column("n").to_pylist(), run.close()["n"].column("n").to_pylist()
+    ([1], [1])
+    """
+
+    def __init__(self, program: Program, lateness: int = 0, threads: int | None = None) -> None:
+        self.program, self.lateness = program, lateness
+        self.threads = threads or os.cpu_count() or 1
+        self.states = [State(program, bucket) for bucket in range(self.threads)]
+        self.seen = Seen()
+        self.watermark: int | None = None
+        self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="weft")
+
+    def step(self, batch: Batch) -> dict[str, pa.Table]:
+        """Take in a batch and answer the windows that the watermark has then passed."""
+        table = as_table(batch)
+        self._check(table.schema)
+        rows = min(ROWS_AT_ONCE, -(-table.num_rows // self.threads)) or 1
+        chunks = [table.slice(at, rows) for at in range(0, table.num_rows, rows)]
+        work = self._pool.map(lambda c: partial(c, self.program, self.watermark, self.threads), chunks)
+        pieces: list[Piece] = []
+        for seen, made in work:
+            self.seen += seen
+            pieces += made
+        if self.seen.max_time is not None:
+            now = self.seen.max_time - self.lateness
+            self.watermark = now if self.watermark is None else max(self.watermark, now)
+        return self._final(pieces, self.watermark)
+
+    def close(self) -> dict[str, pa.Table]:
+        """Answer every window that is still open."""
+        self.watermark = END
+        return self._final([], END)
+
+    def shutdown(self) -> None:
+        """Let the threads go."""
+        self._pool.shutdown(wait=False)
+
+    def _final(self, pieces: Sequence[Piece], watermark: int | None) -> dict[str, pa.Table]:
+        def answer(state: State) -> dict[str, pa.Table]:
+            mine = [p for p in pieces if p.bucket == state.bucket]
+            return final(state, mine, watermark, self.program)[1]
+
+        work = self._pool.map(answer, self.states)
+        results: dict[str, list[pa.Table]] = {}
+        for answered in work:
+            for name, table in answered.items():
+                results.setdefault(name, []).append(table)
+        return {name: pa.concat_tables(tables) for name, tables in results.items()}
+
+    def _check(self, schema: pa.Schema) -> None:
+        for name in self.program.columns:
+            wanted = self.program.schema.field(name).type
+            given = schema.field(name).type if name in schema.names else None
+            if given != wanted:
+                raise JobError(
+                    f"column {name!r} is {given or 'missing'} in this batch but {wanted} in the first; "
+                    "give every batch the same columns and types"
+                )
+
+
+def as_table(batch: Batch) -> pa.Table:
+    """Any table-like thing as an Arrow table."""
+    if isinstance(batch, pa.Table):
+        return batch
+    if isinstance(batch, pa.RecordBatch):
+        return pa.Table.from_batches([batch])
+    if hasattr(batch, "__arrow_c_stream__"):
+        return _plain_views(pa.table(batch))
+    if hasattr(batch, "to_arrow"):
+        return _plain_views(batch.to_arrow())
+    raise JobError(
+        f"{type(batch).__name__} is not a table; give pyarrow, pandas or polars tables, one or many"
+    )
+
+
+def as_batches(batches: Batch | Iterable[Batch]) -> Iterator[pa.Table]:
+    """One table, or each of many."""
+    single = isinstance(batches, pa.Table | pa.RecordBatch) or hasattr(batches, "__arrow_c_stream__")
+    if not single and not hasattr(batches, "to_arrow") and isinstance(batches, Iterable):
+        for batch in batches:
+            yield as_table(batch)
+    else:
+        yield as_table(batches)
+
+
+def _plain_views(table: pa.Table) -> pa.Table:
+    """String views (as polars exports them) as plain strings."""
+    fields = [
+        f.with_type(pa.string()) if f.type in (pa.string_view(), pa.large_string()) else f
+        for f in table.schema
+    ]
+    return table.cast(pa.schema(fields))
+
+
+def _collect(results: dict[str, list[pa.Table]], answered: dict[str, pa.Table]) -> None:
+    for name, table in answered.items():
+        results[name].append(table)

@@ -1,0 +1,99 @@
+"""A plan as a picture: per tree, the slices on a timeline and one line of windows per query, as SVG."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from xml.sax.saxutils import escape
+
+from weft.duration import format_duration
+from weft.plan import Plan, Tree
+from weft.query import Query
+from weft.slicing import edges_between
+
+WIDTH, LEFT, RIGHT, LINE, HEAD = 1000, 190, 20, 16, 46
+MOST_QUERIES, MOST_EDGES = 24, 400
+STYLE = (
+    "text{font:11px system-ui,sans-serif;fill:#333}.h{font-weight:600;font-size:13px}.e{stroke:#bbb}"
+    ".a{fill:#4c78a8}.b{fill:#9ecae9}.s{fill:#f2e6c9;stroke:#b79a5b}"
+    "@media(prefers-color-scheme:dark){text{fill:#ddd}.e{stroke:#555}.s{fill:#4a4230}}"
+)
+
+
+def plan_svg(plan: Plan) -> str:
+    """The whole plan, tree below tree.
+
+    >>> import weft
+    >>> plan_svg(weft.plan(weft.sql("SELECT count(*) AS n FROM t [RANGE '2 s']")))[:4]
+    '<svg'
+    """
+    body: list[str] = []
+    top = 10
+    for number, tree in enumerate(plan.trees):
+        drawn, height = _tree(tree, number, top)
+        body += drawn
+        top += height
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {top}" role="img" '
+        f'aria-label="{len(plan.queries)} queries in {len(plan.trees)} trees">'
+        f"<style>{STYLE}</style>{''.join(body)}</svg>\n"
+    )
+
+
+def _tree(tree: Tree, number: int, top: int) -> tuple[list[str], int]:
+    queries = sorted(tree.queries, key=lambda q: (q.window.range, q.name))[:MOST_QUERIES]
+    span = 2 * max(q.window.range + q.window.slide for q in queries)
+    span = max(min(span, int(MOST_EDGES / tree.edge_rate * 1_000_000)), 1) if tree.edge_rate else span
+    scale = (WIDTH - LEFT - RIGHT) / span
+    bottom = top + HEAD + LINE * (len(queries) + 1)
+    left_out = len(tree.queries) - len(queries)
+    more = f", the {left_out} longest not drawn" if left_out else ""
+    out = [
+        _text(
+            10,
+            top + 14,
+            f"tree {number} on node {tree.node}: {len(tree.queries)} queries by {tree.technique}, "
+            f"{tree.edge_rate:.4g} edges/s, {format_duration(span)} shown{more}",
+            "h",
+        )
+    ]
+    edges = [int(e) for e in edges_between(tree.progressions, 0, span) if 0 <= e <= span]
+    y = top + HEAD - LINE
+    out.append(_text(10, y + 11, "slices"))
+    for start, end in pairwise(edges):
+        out.append(_box(start, end, y, scale, "s", f"slice of {format_duration(end - start)}"))
+    for edge in edges:
+        x = LEFT + edge * scale
+        out.append(f'<line class="e" x1="{x:.1f}" x2="{x:.1f}" y1="{y}" y2="{bottom - 6}"/>')
+    for line, query in enumerate(queries):
+        y = top + HEAD + LINE * line
+        out.append(_text(10, y + 11, _label(query)))
+        first = query.window.offset - query.window.slide * (query.window.range // query.window.slide)
+        for k, start in enumerate(range(first, span, query.window.slide)):
+            low, high = max(start, 0), min(start + query.window.range, span)
+            if high > low:
+                lane = k % max(1, -(-query.window.range // query.window.slide))
+                thick = (LINE - 4) / max(1, -(-query.window.range // query.window.slide))
+                x, w = LEFT + low * scale, (high - low) * scale
+                out.append(
+                    f'<rect class="{"ab"[k % 2]}" x="{x:.1f}" y="{y + 2 + lane * thick:.2f}" '
+                    f'width="{w:.1f}" height="{thick:.2f}"/>'
+                )
+    return out, bottom - top + 14
+
+
+def _label(query: Query) -> str:
+    window = f"{format_duration(query.window.range)} / {format_duration(query.window.slide)}"
+    name = query.name if len(query.name) <= 14 else query.name[:13] + "…"
+    return f"{name}  {window}"
+
+
+def _box(start: int, end: int, y: int, scale: float, kind: str, title: str) -> str:
+    x, width = LEFT + start * scale, (end - start) * scale
+    return (
+        f'<rect class="{kind}" x="{x:.1f}" y="{y}" width="{width:.1f}" height="{LINE - 4}">'
+        f"<title>{escape(title)}</title></rect>"
+    )
+
+
+def _text(x: int, y: int, text: str, kind: str = "") -> str:
+    return f'<text class="{kind}" x="{x}" y="{y}">{escape(text)}</text>'

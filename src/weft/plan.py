@@ -1,0 +1,133 @@
+"""The Plan: trees of queries that share slices, a technique and a node for each, and what it should cost."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from weft.duration import format_duration
+from weft.query import Query
+from weft.slicing import SLICERS, Progression, reduce_progressions
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """Queries that share one set of slices, answered by one technique on one node.
+
+    ``edge_rate`` is in edges per second, ``cost`` in operations per second.
+    """
+
+    queries: tuple[Query, ...]
+    technique: str
+    node: int = 0
+    slicer: str = "pairs"
+    edge_rate: float = 0.0
+    cost: float = 0.0
+
+    @property
+    def progressions(self) -> tuple[Progression, ...]:
+        """The edges of the tree's slices."""
+        cut = SLICERS[self.slicer]
+        windows = dict.fromkeys(q.window for q in self.queries)
+        return reduce_progressions(p for w in windows for p in cut(w))
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What runs: every query in one tree; costs in operations per second at ``rate`` rows per second.
+
+    ``alone`` is what the same queries would cost one by one.
+    """
+
+    trees: tuple[Tree, ...]
+    strategy: str
+    rate: float
+    nodes: int = 1
+    cost: float = 0.0
+    alone: float = 0.0
+
+    @property
+    def queries(self) -> tuple[Query, ...]:
+        """All queries, tree by tree."""
+        return tuple(q for tree in self.trees for q in tree.queries)
+
+    @property
+    def progressions(self) -> tuple[Progression, ...]:
+        """The edges of the composite of all trees: where the raw rows are cut."""
+        return reduce_progressions(p for tree in self.trees for p in tree.progressions)
+
+    def __str__(self) -> str:
+        head = (
+            f"{len(self.queries)} queries in {_some(len(self.trees), 'tree')} by {self.strategy}, "
+            f"at {self.rate:,.6g} rows/s: {self.cost:,.6g} operations/s, "
+            f"{self.alone / self.cost:.1f} times fewer than one by one ({self.alone:,.6g})"
+        )
+        rows = [("tree", "queries", "edges/s", "technique", "node", "operations/s", "which")]
+        for number, tree in enumerate(self.trees):
+            rows.append(
+                (
+                    str(number),
+                    str(len(tree.queries)),
+                    f"{tree.edge_rate:.4g}",
+                    tree.technique,
+                    str(tree.node),
+                    f"{tree.cost:,.6g}",
+                    _names(tree.queries),
+                )
+            )
+        widths = [max(len(row[c]) for row in rows) for c in range(len(rows[0]))]
+        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+        return "\n".join([head, *lines])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as plain data."""
+        return {
+            "strategy": self.strategy,
+            "rate": self.rate,
+            "nodes": self.nodes,
+            "cost": self.cost,
+            "alone": self.alone,
+            "trees": [
+                {
+                    "queries": [_query_dict(q) for q in tree.queries],
+                    "technique": tree.technique,
+                    "slicer": tree.slicer,
+                    "node": tree.node,
+                    "edge_rate": tree.edge_rate,
+                    "cost": tree.cost,
+                }
+                for tree in self.trees
+            ],
+        }
+
+    def to_json(self) -> str:
+        """The plan as JSON text."""
+        return json.dumps(self.to_dict(), indent=2)
+
+    def to_svg(self) -> str:
+        """The plan as a picture: slices and windows of each tree on a timeline."""
+        from weft.picture import plan_svg
+
+        return plan_svg(self)
+
+
+def _some(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _names(queries: tuple[Query, ...], most: int = 4) -> str:
+    names = ", ".join(q.name for q in queries[:most])
+    return names if len(queries) <= most else f"{names} and {len(queries) - most} more"
+
+
+def _query_dict(query: Query) -> dict[str, Any]:
+    return {
+        "name": query.name,
+        "range": format_duration(query.window.range),
+        "slide": format_duration(query.window.slide),
+        "offset": format_duration(query.window.offset),
+        "group_by": list(query.group_by),
+        "where": None if query.predicate is None else str(query.predicate),
+        "aggregates": [f"{a} AS {a.alias}" for a in query.aggregates],
+    }

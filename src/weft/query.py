@@ -1,0 +1,174 @@
+"""The model everything else reads: frozen queries, windows, aggregates and expressions.
+
+Nothing here computes; equality is structural, so two spellings of one question are one value.
+"""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from weft.errors import QueryError
+
+Position: TypeAlias = tuple[int, int]
+"""Line and column in the query's text, counted from 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the stream, or of a result where the expression is over results."""
+
+    name: str
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A constant with its SQL type: boolean, bigint, double, string, timestamp, date or null."""
+
+    value: bool | int | float | str | datetime.datetime | datetime.date | None
+    type: str
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return "NULL"
+        if self.type == "string":
+            return "'" + str(self.value).replace("'", "''") + "'"
+        if self.type in ("timestamp", "date"):
+            return f"{self.type.upper()} '{self.value}'"
+        return str(self.value).upper() if self.type == "boolean" else str(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An operator or function of the whitelist applied to its arguments."""
+
+    function: str
+    args: tuple[Expr, ...]
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        name, args = self.function, [str(a) for a in self.args]
+        if not name[0].isalpha() and len(args) == 2 or name in ("and", "or", "like"):
+            return "(" + f" {name.upper()} ".join(args) + ")"
+        if name == "cast":
+            return f"cast({args[0]} AS {args[1][1:-1]})"
+        if name == "in":
+            return f"({args[0]} IN ({', '.join(args[1:])}))"
+        return f"{name}({', '.join(args)})"
+
+
+Expr: TypeAlias = Column | Literal | Call
+
+
+def columns_of(expr: Expr) -> frozenset[str]:
+    """The names of the columns an expression reads.
+
+    >>> sorted(columns_of(Call("*", (Column("price"), Column("volume")))))
+    ['price', 'volume']
+    """
+    if isinstance(expr, Column):
+        return frozenset((expr.name,))
+    if isinstance(expr, Call):
+        return frozenset().union(*(columns_of(a) for a in expr.args))
+    return frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Instance k is ``[offset + k*slide, offset + k*slide + range)``, in microseconds since the epoch.
+
+    >>> Window(range=12, slide=5, offset=-12).offset          # kept in [0, slide)
+    3
+    """
+
+    range: int
+    slide: int
+    offset: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("range", "slide"):
+            if getattr(self, name) <= 0:
+                raise QueryError(f"the window's {name} must be positive, not {getattr(self, name)} µs")
+            if getattr(self, name) > LONGEST:
+                raise QueryError(f"the window's {name} is longer than {LONGEST} µs (100 years)")
+        if self.range // self.slide > MOST_OVERLAP:
+            raise QueryError(
+                f"each instant would be in {self.range // self.slide:,} windows (range / slide)",
+                hint=f"the most is {MOST_OVERLAP:,}: take a longer slide or a shorter range",
+            )
+        object.__setattr__(self, "offset", self.offset % self.slide)
+
+    @classmethod
+    def ending_at_multiples(cls, range: int, slide: int) -> Window:
+        """The window of the papers and of CQL, whose instances *end* at multiples of the slide."""
+        return cls(range, slide, -range)
+
+
+LONGEST = 100 * 366 * 86_400 * 1_000_000
+MOST_OVERLAP = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """One aggregate function over expressions of the row, under the name it has in the result."""
+
+    function: str
+    args: tuple[Expr, ...]
+    alias: str
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.function}({', '.join(map(str, self.args)) or '*'})"
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A result column computed from aggregates (named by alias) and group-by columns."""
+
+    alias: str
+    expr: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One continuous question: source, predicate, window, group-by, aggregates.
+
+    ``outputs`` is set where a result column is computed from aggregates, as in
+    ``sum(a) / sum(b) AS ratio``; empty, the aggregates themselves are the result columns.
+    ``having`` keeps only the result rows it is true for. ``time`` is the time column
+    where the text names one.
+    """
+
+    name: str
+    source: str
+    window: Window
+    aggregates: tuple[Aggregate, ...]
+    group_by: tuple[str, ...] = ()
+    predicate: Expr | None = None
+    outputs: tuple[Output, ...] = ()
+    having: Expr | None = None
+    time: str | None = None
+
+    def renamed(self, name: str) -> Query:
+        """The same question under another name."""
+        return replace(self, name=name)
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns of the stream this query reads, its time column apart."""
+        expressions = [a for g in self.aggregates for a in g.args]
+        if self.predicate is not None:
+            expressions.append(self.predicate)
+        return frozenset(self.group_by).union(*(columns_of(e) for e in expressions))
+
+    @property
+    def result_columns(self) -> tuple[str, ...]:
+        """The names of the result's columns, in order."""
+        values = self.outputs or self.aggregates
+        return (*self.group_by, "window_start", "window_end", *(v.alias for v in values))

@@ -1,0 +1,52 @@
+"""Bit set: mark every edge of one whole period and count the marks. The oracle of the other counters.
+
+Guirguis, Sharaf, Chrysanthis, Labrinidis, CIKM 2011, section 4.1. Time and memory grow with the lcm of the
+periods, which explodes: the primes below 40 alone make a period of 7 * 10^12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from math import gcd, lcm
+
+import numpy as np
+
+from weft.slicing.count.limits import Unaffordable
+from weft.slicing.progression import Progression
+
+LONGEST = 1 << 30
+"""Bits in the longest period that is marked: 1 GiB at a byte each."""
+
+
+def bitset(progressions: Iterable[Progression], longest: int = LONGEST) -> Fraction:
+    """Edges per unit of time, by marking one period.
+
+    >>> bitset([Progression(9, 0), Progression(9, 3), Progression(6, 0), Progression(6, 4)])
+    Fraction(4, 9)
+    """
+    some = tuple(set(progressions))
+    if not some:
+        return Fraction(0)
+    unit, shift = common_unit(some)
+    period = lcm(*(p.period for p in some)) // unit
+    if period > longest:
+        raise Unaffordable(
+            f"one period of the composite has {period:,} bits, more than the {longest:,} a bit set may have",
+            "count the edges with F1 or merged F1, or estimate the rate from a sample",
+        )
+    marks = np.zeros(period, dtype=np.bool_)
+    for p in some:
+        marks[(p.residue - shift) % p.period // unit :: p.period // unit] = True
+    return Fraction(int(np.count_nonzero(marks)), period * unit)
+
+
+def common_unit(progressions: Iterable[Progression]) -> tuple[int, int]:
+    """The coarsest clock that all edges tick on: its unit, and the instant of one tick.
+
+    >>> common_unit([Progression(60, 5), Progression(90, 35)])
+    (30, 5)
+    """
+    some = tuple(progressions)
+    shift = some[0].residue
+    return gcd(*(p.period for p in some), *(p.residue - shift for p in some)), shift

@@ -1,0 +1,151 @@
+"""Edges as arithmetic progressions, and the slices between them.
+
+A window's start edges are the progression ``(slide, offset)``, its end edges ``(slide, offset + range)``.
+The composite of many queries has the edges of all; its pattern repeats only with the lcm of the slides,
+so nothing here ever materialises a period: edges come from the progressions for the time span at hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Progression:
+    """The instants ``residue + k*period`` for every integer k."""
+
+    period: int
+    residue: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "residue", self.residue % self.period)
+
+    def contains(self, other: Progression) -> bool:
+        """Whether every instant of the other is one of this.
+
+        >>> Progression(5, 2).contains(Progression(15, 7))
+        True
+        """
+        return other.period % self.period == 0 and (other.residue - self.residue) % self.period == 0
+
+    def between(self, low: int, high: int) -> np.ndarray:
+        """Its instants in ``[low, high]``, ascending.
+
+        >>> Progression(5, 2).between(2, 13).tolist()
+        [2, 7, 12]
+        """
+        first = low + (self.residue - low) % self.period
+        return np.arange(first, high + 1, self.period, dtype=np.int64)
+
+
+def reduce_progressions(progressions: Iterable[Progression]) -> tuple[Progression, ...]:
+    """The same edges from the fewest progressions: duplicates and contained ones are dropped.
+
+    >>> reduce_progressions([Progression(6, 0), Progression(3, 0), Progression(6, 0), Progression(4, 1)])
+    (Progression(period=3, residue=0), Progression(period=4, residue=1))
+    """
+    kept: dict[int, set[int]] = {}
+    for p in sorted(set(progressions)):
+        if not any(p.period % period == 0 and p.residue % period in kept[period] for period in kept):
+            kept.setdefault(p.period, set()).add(p.residue)
+    return tuple(Progression(period, r) for period in sorted(kept) for r in sorted(kept[period]))
+
+
+def edges_between(progressions: Iterable[Progression], low: int, high: int) -> np.ndarray:
+    """All edges of the slices of ``[low, high]``: from the last at or before low to the first after high.
+
+    >>> # (12, 9) and (10, 6), starts at multiples of the slide
+    >>> both = Progression(9, 0), Progression(9, 3), Progression(6, 0), Progression(6, 4)
+    >>> edges_between(both, 3, 17).tolist()
+    [3, 4, 6, 9, 10, 12, 16, 18]
+    """
+    progressions = tuple(progressions)
+    before = max(low - (low - p.residue) % p.period for p in progressions)
+    after = min(high + 1 + (p.residue - high - 1) % p.period for p in progressions)
+    edges = np.concatenate([p.between(before, after) for p in progressions])
+    edges.sort()
+    return edges[np.diff(edges, prepend=before - 1) > 0]
+
+
+def count_between(progressions: Iterable[Progression], low: int, high: int) -> int:
+    """At most how many edges ``edges_between`` would give: a bound that costs nothing."""
+    return sum((high - low) // p.period + 2 for p in progressions)
+
+
+@njit(cache=True, nogil=True)
+def _locate(edges, times, keep, out):  # type: ignore[no-untyped-def]
+    """out[i] := the slice of times[i]; rows come nearly in order, so the last slice is tried first."""
+    low, high = edges[0], edges[0]
+    at = 0
+    for i in range(times.size):
+        if keep.size and not keep[i]:
+            out[i] = -1
+            continue
+        t = times[i]
+        if t < low or t >= high:
+            left, right = 0, edges.size
+            while right - left > 1:
+                middle = (left + right) >> 1
+                if edges[middle] <= t:
+                    left = middle
+                else:
+                    right = middle
+            at, low, high = left, edges[left], edges[left + 1]
+        out[i] = at
+
+
+def locate(edges: np.ndarray, times: np.ndarray, keep: np.ndarray) -> np.ndarray:
+    """The slice of each time: i with ``edges[i] <= t < edges[i + 1]``; -1 where not kept (empty: keep all).
+
+    >>> locate(np.array([0, 5, 9]), np.array([0, 4, 5, 8]), np.zeros(0, bool)).tolist()
+    [0, 0, 1, 1]
+    """
+    out = np.empty(times.size, dtype=np.int32)
+    _locate(edges, times, keep, out)
+    return out
+
+
+def slices_of(
+    progressions: tuple[Progression, ...], times: np.ndarray, keep: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Starts and ends of the slices that cover the kept times, and each time's slice (-1 where not kept).
+
+    Where the edges of the span would outnumber the rows by far (a microsecond slide over an hour), only
+    the slices that hold a row are found, each from the progressions alone.
+
+    >>> cut = Progression(5, 0), Progression(5, 3)
+    >>> starts, ends, at = slices_of(cut, np.array([4, 1, 8]), np.zeros(0, bool))
+    >>> starts.tolist(), ends.tolist(), at.tolist()
+    ([0, 3, 5, 8], [3, 5, 8, 10], [1, 0, 3])
+    """
+    kept = times[keep] if keep.size else times
+    if not kept.size:
+        nothing = np.zeros(0, dtype=np.int64)
+        return nothing, nothing, np.full(times.size, -1, dtype=np.int32)
+    low, high = int(kept.min()), int(kept.max())
+    if count_between(progressions, low, high) <= max(4 * kept.size, 1 << 20):
+        edges = edges_between(progressions, low, high)
+        return edges[:-1], edges[1:], locate(edges, times, keep)
+    instants, position = np.unique(kept, return_inverse=True)
+    starts = align(progressions, instants)
+    ends = np.min([t + (p.residue - t - 1) % p.period + 1 for p in progressions for t in (instants,)], axis=0)
+    starts, index, slice_of_instant = np.unique(starts, return_index=True, return_inverse=True)
+    at = np.full(times.size, -1, dtype=np.int32)
+    at[keep if keep.size else slice(None)] = slice_of_instant[position]
+    return starts, ends[index], at
+
+
+def align(progressions: Iterable[Progression], times: np.ndarray) -> np.ndarray:
+    """For each time, the last edge at or before it.
+
+    >>> align([Progression(5, 0), Progression(5, 3)], np.array([4, 5, 9])).tolist()
+    [3, 5, 8]
+    """
+    starts = np.full(times.size, np.iinfo(np.int64).min, dtype=np.int64)
+    for p in progressions:
+        np.maximum(starts, times - (times - p.residue) % p.period, out=starts)
+    return starts

@@ -1,0 +1,49 @@
+"""Compile every kernel once, so that the first batch finds them in Numba's cache: ``python -m weft.warm``."""
+
+from __future__ import annotations
+
+import datetime
+import time
+
+import pyarrow as pa
+
+import weft
+from weft.aggregates import FUNCTIONS
+
+
+def warm() -> float:
+    """Run every aggregate by every technique over a few rows; returns the seconds it took."""
+    began = time.perf_counter()
+    start = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
+    rows = 64
+    table = pa.table(
+        {
+            "ts": [start + datetime.timedelta(seconds=7 * i) for i in range(rows)],
+            "k": pa.array(["a", "b"] * (rows // 2)),
+            "i": pa.array([*range(rows - 1), None], pa.int64()),
+            "x": pa.array([*(float(i) for i in range(rows - 1)), None]),
+            "s": pa.array([str(i) for i in range(rows)]),
+            "t": pa.array([i % 3 == 0 for i in range(rows)]),
+        }
+    )
+    queries = []
+    for name, function in FUNCTIONS.items():
+        arguments = {0: ["*"], 1: ["i", "x", "s", "t"], 2: ["s, x", "i, i"]}[function.arity]
+        for number, argument in enumerate(arguments):
+            if (
+                function.arity == 1
+                and {"i": "bigint", "x": "double", "s": "string", "t": "boolean"}[argument]
+                not in function.accepts[0]
+            ):
+                continue
+            call = "count(*)" if name == "count_star" else f"{name}({argument})"
+            text = f"SELECT {call} AS v FROM s [RANGE '60 s' SLIDE '25 s'] WHERE i > 1 GROUP BY k"
+            queries.append(weft.sql(text)[0].renamed(f"{name}_{number}"))
+    for technique in weft.final.TECHNIQUES:
+        weft.run(queries, table, time="ts", technique=technique)
+    return time.perf_counter() - began
+
+
+if __name__ == "__main__":
+    print("compiling kernels (once; cached for later runs) ...", flush=True)
+    print(f"done in {warm():.1f} s")

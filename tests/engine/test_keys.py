@@ -1,0 +1,91 @@
+"""Keys: one number per distinct key, whatever the batch, the type or the encoding."""
+
+from __future__ import annotations
+
+import datetime
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weft.engine.cells import factorize, number_cells, order_by
+from weft.engine.keys import KeyIndex
+
+TYPES = {
+    "string": (pa.string(), ["a", None, "", "ä", "a"]),
+    "int32": (pa.int32(), [1, None, -1, 0, 1]),
+    "uint8": (pa.uint8(), [1, None, 255, 0, 1]),
+    "double": (pa.float64(), [0.0, None, math.nan, -0.0, 0.0]),
+    "float": (pa.float32(), [1.5, None, math.nan, -1.0, 1.5]),
+    "boolean": (pa.bool_(), [True, None, False, False, True]),
+    "date": (pa.date32(), [datetime.date(2024, 1, d) for d in (1, 2, 3, 4, 1)]),
+    "timestamp": (pa.timestamp("us"), [datetime.datetime(2024, 1, d) for d in (1, 2, 3, 4, 1)]),
+}
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_equal_keys_have_one_number(name: str) -> None:
+    type, values = TYPES[name]
+    index = KeyIndex([type])
+    numbers = index.encode([pa.array(values, type)])
+    assert numbers[0] == numbers[4]
+    assert (index.encode([pa.array(values[::-1], type)]) == numbers[::-1]).all()
+    if name == "double":
+        assert numbers[0] == numbers[3]
+    decoded = index.decode(numbers)[0]
+    assert decoded.type == type
+    assert repr(decoded.to_pylist()[:3]) == repr(pa.array(values, type).to_pylist()[:3])
+    assert len(set(index.buckets(7).tolist())) >= 1
+    other = KeyIndex([type])
+    other.encode([pa.array(values[::-1], type)])
+    mine = dict(zip(map(repr, index.decode(np.arange(len(index)))[0].to_pylist()), index.buckets(7)))
+    theirs = dict(zip(map(repr, other.decode(np.arange(len(other)))[0].to_pylist()), other.buckets(7)))
+    assert {k.replace("-0.0", "0.0"): v for k, v in mine.items()} == {
+        k.replace("-0.0", "0.0"): v for k, v in theirs.items()
+    }
+
+
+def test_dictionary_columns_and_plain_ones_agree() -> None:
+    plain = pa.array(["x", None, "y", "x"])
+    index = KeyIndex([pa.string()])
+    assert index.encode([plain.dictionary_encode()]).tolist() == index.encode([plain]).tolist()
+    with_null = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0]), pa.array([None, "y"]))
+    assert index.encode([with_null]).tolist() == index.encode([pa.array([None, "y", None])]).tolist()
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 2), st.booleans() | st.none()), min_size=1))
+def test_keys_of_three_columns(rows: list[tuple[str, int, bool | None]]) -> None:
+    index = KeyIndex([pa.string(), pa.int64(), pa.bool_()])
+    columns = [pa.array(c, t) for c, t in zip(zip(*rows), index.types)]
+    numbers = index.encode(columns)
+    assert len(set(numbers.tolist())) == len(set(rows)) == len(index)
+    assert list(zip(*(c.to_pylist() for c in index.decode(numbers)))) == rows
+
+
+@given(st.lists(st.integers(-1, 10)))
+def test_factorize_numbers_in_order_of_appearance(codes: list[int]) -> None:
+    numbers, distinct = factorize(np.array(codes, dtype=np.int64))
+    assert distinct.tolist() == list(dict.fromkeys(c for c in codes if c >= 0))
+    assert [-1 if n < 0 else distinct[n] for n in numbers] == codes
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5), st.integers(0, 2))))
+def test_order_by_counting_is_the_stable_lexicographic_order(rows: list[tuple[int, int, int]]) -> None:
+    columns = np.array(rows, dtype=np.int64).reshape(-1, 3).T
+    order = order_by(*((np.ascontiguousarray(c), n) for c, n in zip(columns, (4, 6, 3))))
+    assert [rows[i] for i in order] == sorted(rows)
+
+
+@pytest.mark.parametrize("groups", [3, 1_000_000])
+def test_cells_are_the_same_by_address_and_by_hash(groups: int) -> None:
+    slices = np.array([0, 1, -1, 1, 0], dtype=np.int32)
+    signatures = np.array([1, 0, 0, 0, 1], dtype=np.int32)
+    group = np.array([2, 0, 1, 0, 2])
+    cells, at, signature, of_group, rows = number_cells(slices, signatures, group, (2, 2, groups))
+    assert cells[2] == -1
+    found = {(at[c], signature[c], of_group[c]): rows[c] for c in range(len(rows))}
+    assert found == {(0, 1, 2): 2, (1, 0, 0): 2}
+    assert cells[0] == cells[4] != cells[1] == cells[3]

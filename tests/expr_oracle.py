@@ -1,0 +1,498 @@
+"""The dumbest evaluator: one expression over one row of Python values, None for NULL.
+
+    >>> from weft.query import Call, Column, Literal
+    >>> evaluate_row(Call("/", (Column("x"), Literal(2, "bigint"))), {"x": 3})
+    1.5
+
+It follows Spark's ANSI SQL, except that a bad value (x/0, overflow, bad cast) is NULL; pass a set as
+``bad`` to collect the sub-expressions that were bad. ``types`` gives the columns' SQL types; without
+it they are those of the row's values. Timestamps are ``datetime``: naive ones are read in the time
+zone of what they meet, and as UTC where they meet none.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import functools
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from weft.query import Call, Column, Expr, Literal
+
+MIN, MAX = -(2**63), 2**63 - 1
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+class BadValue(Exception):
+    """Raised by the functions below for a value that Spark's ANSI mode would refuse."""
+
+
+def evaluate_row(
+    expr: Expr,
+    row: Mapping[str, Any],
+    types: Mapping[str, str] | None = None,
+    bad: set[Expr] | None = None,
+) -> Any:
+    """The value of ``expr`` for ``row``."""
+    if types is None:
+        types = {name: type_of_value(value) for name, value in row.items()}
+    return _Row(row, types, set() if bad is None else bad).value(expr)
+
+
+def holds(expr: Expr | None, row: Mapping[str, Any], types: Mapping[str, str] | None = None) -> bool:
+    """Whether a predicate keeps the row: only TRUE does, NULL does not; no predicate keeps all."""
+    return expr is None or evaluate_row(expr, row, types) is True
+
+
+def type_of_value(value: Any) -> str:
+    """The SQL type of a Python value."""
+    for python, name in (
+        (bool, "boolean"),
+        (int, "bigint"),
+        (float, "double"),
+        (str, "string"),
+        (dt.datetime, "timestamp"),
+        (dt.date, "date"),
+        (decimal.Decimal, "decimal"),
+    ):
+        if isinstance(value, python):
+            return name
+    return "null"
+
+
+class _Row:
+    def __init__(self, row: Mapping[str, Any], types: Mapping[str, str], bad: set[Expr]) -> None:
+        self.row, self.types, self.bad = row, types, bad
+
+    def value(self, expr: Expr) -> Any:
+        if isinstance(expr, Column):
+            return self.row[expr.name]
+        if isinstance(expr, Literal):
+            return expr.value
+        lazy = getattr(self, f"_{expr.function}", None)
+        if lazy is not None:
+            return lazy(expr)
+        args = [self.value(a) for a in expr.args]
+        try:
+            if expr.function in NULL_AWARE:
+                return NULL_AWARE[expr.function](*args)
+            return None if None in args else STRICT[expr.function](*args)
+        except BadValue:
+            self.bad.add(expr)
+            return None
+
+    def _and(self, expr: Call) -> bool | None:
+        values = []
+        for arg in expr.args:
+            values.append(self.value(arg))
+            if values[-1] is False:
+                return False
+        return None if None in values else True
+
+    def _or(self, expr: Call) -> bool | None:
+        values = []
+        for arg in expr.args:
+            values.append(self.value(arg))
+            if values[-1] is True:
+                return True
+        return None if None in values else False
+
+    def _case(self, expr: Call) -> Any:
+        *branches, otherwise = expr.args
+        wanted = common_type([type_of(a, self.types) for a in (*branches[1::2], otherwise)])
+        for condition, value in zip(branches[::2], branches[1::2]):
+            if self.value(condition) is True:
+                return convert(self.value(value), wanted)
+        return convert(self.value(otherwise), wanted)
+
+    def _if(self, expr: Call) -> Any:
+        return self._case(Call("case", expr.args))
+
+    def _coalesce(self, expr: Call) -> Any:
+        wanted = type_of(expr, self.types)
+        values = (self.value(a) for a in expr.args)
+        return convert(next((v for v in values if v is not None), None), wanted)
+
+    def _in(self, expr: Call) -> bool | None:
+        value, *items = (self.value(a) for a in expr.args)
+        if value is None:
+            return None
+        if any(type_of(a, self.types) == "double" for a in expr.args):
+            value, items = convert(value, "double"), [convert(i, "double") for i in items]
+        if any(i is not None and compare(value, i) == 0 for i in items):
+            return True
+        return None if None in items else False
+
+    def _greatest(self, expr: Call) -> Any:
+        wanted = type_of(expr, self.types)
+        values = [convert(self.value(a), wanted) for a in expr.args]
+        present = [v for v in values if v is not None]
+        return max(present, key=functools.cmp_to_key(compare), default=None)
+
+    def _least(self, expr: Call) -> Any:
+        wanted = type_of(expr, self.types)
+        values = [convert(self.value(a), wanted) for a in expr.args]
+        present = [v for v in values if v is not None]
+        return min(present, key=functools.cmp_to_key(compare), default=None)
+
+    def _nullif(self, expr: Call) -> Any:
+        left, right = (self.value(a) for a in expr.args)
+        return None if left is not None and right is not None and compare(left, right) == 0 else left
+
+
+def type_of(expr: Expr, types: Mapping[str, str]) -> str:
+    """The SQL type of an expression (as far as values depend on it)."""
+    if isinstance(expr, Column):
+        return types[expr.name]
+    if isinstance(expr, Literal):
+        return expr.type
+    name, args = expr.function, expr.args
+    if name in ("+", "-", "*", "%", "coalesce", "greatest", "least", "negate", "abs", "round"):
+        return common_type([type_of(a, types) for a in (args[:1] if name == "round" else args)])
+    if name in ("case", "if"):
+        *branches, otherwise = args
+        return common_type([type_of(a, types) for a in (*branches[1::2], otherwise)])
+    if name == "nullif":
+        return type_of(args[0], types)
+    if name == "cast":
+        return str(args[1].value)  # type: ignore[union-attr]
+    return RESULTS.get(name, "boolean")
+
+
+def common_type(names: list[str]) -> str:
+    """The type that values of all these types become where they meet."""
+    kinds = [n for n in dict.fromkeys(names) if n != "null"]
+    if not kinds:
+        return "null"
+    if "timestamp" in kinds:
+        return "timestamp"
+    if "date" in kinds:
+        return "date"
+    return "double" if "double" in kinds else kinds[0]
+
+
+def convert(value: Any, wanted: str) -> Any:
+    """A value under the implicit casts: bigint to double, date and text to what they meet."""
+    if value is not None and type_of_value(value) != wanted and wanted in ("double", "timestamp", "date"):
+        return cast(value, wanted)
+    return value
+
+
+def compare(left: Any, right: Any) -> int:
+    """-1, 0 or 1; NaN equals NaN and is larger than every number."""
+    if isinstance(left, (dt.date, str)) and isinstance(right, (dt.date, str)):
+        left, right = meet(left, right)
+    if isinstance(left, float) or isinstance(right, float):
+        left, right = float(left), float(right)
+        if math.isnan(left) or math.isnan(right):
+            return int(math.isnan(left)) - int(math.isnan(right))
+    return int(left > right) - int(left < right)
+
+
+def meet(left: Any, right: Any) -> tuple[Any, Any]:
+    """Text, dates and timestamps as values Python can compare."""
+    wanted = common_type([type_of_value(left), type_of_value(right)])
+    left, right = convert(left, wanted), convert(right, wanted)
+    if wanted == "timestamp":
+        zone = left.tzinfo or right.tzinfo
+        left, right = (v if v.tzinfo else v.replace(tzinfo=zone) for v in (left, right))
+    return left, right
+
+
+def within(value: int) -> int:
+    """An integer that fits bigint."""
+    if not MIN <= value <= MAX:
+        raise BadValue
+    return value
+
+
+def arithmetic(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def apply(left: Any, right: Any) -> Any:
+        if isinstance(left, float) or isinstance(right, float):
+            return operation(float(left), float(right))
+        return within(operation(left, right))
+
+    return apply
+
+
+def divide(left: Any, right: Any) -> float:
+    if right == 0:
+        raise BadValue
+    return float(left) / float(right)
+
+
+def div(left: int, right: int) -> int:
+    if right == 0:
+        raise BadValue
+    quotient = abs(left) // abs(right)
+    return within(quotient if (left < 0) == (right < 0) else -quotient)
+
+
+def remainder(left: Any, right: Any) -> Any:
+    if right == 0:
+        raise BadValue
+    if isinstance(left, float) or isinstance(right, float):
+        left, right = float(left), float(right)
+        return math.nan if math.isinf(left) or math.isnan(right) else math.fmod(left, right)
+    return left - right * (abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1))
+
+
+def whole(rounding: Callable[[float], int]) -> Callable[[Any], int]:
+    def apply(value: Any) -> int:
+        if isinstance(value, float) and not math.isfinite(value):
+            raise BadValue
+        return within(rounding(value))
+
+    return apply
+
+
+def round_half_up(value: Any, digits: int = 0) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return value
+    with decimal.localcontext(prec=2000):
+        unit = decimal.Decimal(1).scaleb(-digits)
+        exact = decimal.Decimal(repr(value))
+        result = exact.quantize(unit, decimal.ROUND_HALF_UP) if exact.as_tuple().exponent < -digits else exact
+    return float(result) + 0.0 if isinstance(value, float) else within(int(result))
+
+
+def real(function: Callable[[float], float]) -> Callable[[Any], float]:
+    def apply(value: Any) -> float:
+        try:
+            return function(float(value))
+        except ValueError:
+            return math.nan
+        except OverflowError:
+            return math.inf
+
+    return apply
+
+
+def logarithm(function: Callable[[float], float]) -> Callable[[Any], float | None]:
+    return lambda value: None if float(value) <= 0 else function(float(value))
+
+
+def power(base: Any, exponent: Any) -> float:
+    base, exponent = float(base), float(exponent)
+    if exponent != 0 and (math.isnan(exponent) or (abs(base) == 1 and math.isinf(exponent))):
+        return math.nan
+    try:
+        return math.pow(base, exponent)
+    except ValueError:  # 0 to a negative power, or a fraction of a negative base
+        if base != 0:
+            return math.nan
+        odd = exponent.is_integer() and exponent % 2 == 1
+        return math.copysign(math.inf, base) if odd else math.inf
+    except OverflowError:
+        return -math.inf if base < 0 and exponent % 2 == 1 else math.inf
+
+
+def sign(value: Any) -> float:
+    value = float(value)
+    return value if value == 0 or math.isnan(value) else math.copysign(1.0, value)
+
+
+def like(text: str, pattern: str, escape: str = "\\") -> bool:
+    regex, characters = "", iter(pattern)
+    for c in characters:
+        if c == escape:
+            regex += re.escape(next(characters))
+        else:
+            regex += {"%": ".*", "_": "."}.get(c, re.escape(c))
+    return re.fullmatch(regex, text, re.DOTALL) is not None
+
+
+def substring(text: str, start: int, length: int = MAX) -> str:
+    first = start - 1 if start > 0 else start + len(text) if start < 0 else 0
+    return text[max(first, 0) : max(first + length, 0)] if length > 0 else ""
+
+
+def instant(value: dt.datetime) -> dt.datetime:
+    return value if value.tzinfo else value.replace(tzinfo=dt.UTC)
+
+
+def part(field: Callable[[dt.datetime], int]) -> Callable[[Any], int]:
+    return lambda value: field(cast(value, "timestamp"))
+
+
+def cast(value: Any, wanted: str) -> Any:
+    """SQL's CAST, as Spark's ANSI mode has it."""
+    source = type_of_value(value)
+    if source == wanted:
+        return value
+    if source == "string":
+        return FROM_TEXT[wanted](value.strip(" \t\n\r\x0b\x0c"))
+    if wanted == "string":
+        return to_text(value)
+    if wanted == "boolean":
+        return value != 0
+    if wanted == "double":
+        return (instant(value) - EPOCH) / dt.timedelta(seconds=1) if source == "timestamp" else float(value)
+    if wanted == "bigint":
+        if source == "timestamp":
+            return (instant(value) - EPOCH) // dt.timedelta(seconds=1)
+        return whole(math.trunc)(value) if source == "double" else within(int(value))
+    if wanted == "date":
+        return value.date()
+    if source == "date":
+        return dt.datetime.combine(value, dt.time())
+    if source == "double" and not math.isfinite(value):
+        raise BadValue
+    return EPOCH + dt.timedelta(microseconds=within(math.trunc(value * 1_000_000)))
+
+
+def to_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dt.datetime):
+        text = value.replace(tzinfo=None).isoformat(" ", "microseconds")
+        return text.rstrip("0").rstrip(".") if "." in text else text
+    if isinstance(value, decimal.Decimal):
+        return f"{value:f}"
+    return java_double(value) if isinstance(value, float) else str(value)
+
+
+def java_double(value: float) -> str:
+    """Java's Double.toString: plain from 1e-3 to 1e7, else d.dddEn."""
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return format(decimal.Decimal(repr(value)), "f")
+    sign_, digits, exponent = decimal.Decimal(repr(value)).normalize().as_tuple()
+    text = "".join(map(str, digits))
+    return f"{'-' * sign_}{text[0]}.{text[1:] or '0'}E{len(text) - 1 + int(exponent)}"
+
+
+def text_to_boolean(text: str) -> bool:
+    if text.lower() in ("t", "true", "y", "yes", "1"):
+        return True
+    if text.lower() in ("f", "false", "n", "no", "0"):
+        return False
+    raise BadValue
+
+
+def text_to_bigint(text: str) -> int:
+    if not re.fullmatch(r"[+-]?[0-9]+", text):
+        raise BadValue
+    return within(int(text))
+
+
+def text_to_double(text: str) -> float:
+    if re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?", text):
+        return float(text.rstrip("dDfF"))
+    if re.fullmatch(r"nan|[+-]?inf(inity)?", text.lower()):
+        return float(text)
+    raise BadValue
+
+
+DATE = r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})%s)?)?"
+TIME = r"(?:[ T](?:(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?)?)?(Z|UTC|[+-]\d{1,2}:\d{1,2})?)?"
+
+
+def text_to_date(text: str) -> dt.date:
+    match = re.fullmatch(DATE % "(?:[ T].*)?", text, re.ASCII | re.DOTALL)
+    try:
+        return dt.date(*(int(g or 1) for g in match.groups()))  # type: ignore[union-attr]
+    except (AttributeError, ValueError):
+        raise BadValue from None
+
+
+def text_to_timestamp(text: str) -> dt.datetime:
+    match = re.fullmatch(DATE % TIME, text, re.ASCII)
+    try:
+        year, month, day, hour, minute, second, fraction, zone = match.groups()  # type: ignore[union-attr]
+        micros = int((fraction or "")[:6].ljust(6, "0"))
+        fields = (int(year), int(month or 1), int(day or 1), int(hour or 0), int(minute or 0))
+        local = dt.datetime(*fields, int(second or 0), micros)
+    except (AttributeError, ValueError):
+        raise BadValue from None
+    if zone is None:
+        return local
+    if zone in ("Z", "UTC"):
+        return local.replace(tzinfo=dt.UTC)
+    hours, minutes = map(int, zone[1:].split(":"))
+    offset = dt.timedelta(hours=hours, minutes=minutes) * (-1 if zone[0] == "-" else 1)
+    if minutes > 59 or abs(offset) > dt.timedelta(hours=18):
+        raise BadValue
+    return local.replace(tzinfo=dt.timezone(offset))
+
+
+FROM_TEXT: dict[str, Callable[[str], Any]] = {
+    "boolean": text_to_boolean,
+    "bigint": text_to_bigint,
+    "double": text_to_double,
+    "date": text_to_date,
+    "timestamp": text_to_timestamp,
+}
+
+NULL_AWARE: dict[str, Callable[..., Any]] = {
+    "is_null": lambda x: x is None,
+    "isnan": lambda x: x is not None and math.isnan(x),
+    "<=>": lambda a, b: a is b if a is None or b is None else compare(a, b) == 0,
+}
+
+STRICT: dict[str, Callable[..., Any]] = {
+    "+": arithmetic(lambda a, b: a + b),
+    "-": arithmetic(lambda a, b: a - b),
+    "*": arithmetic(lambda a, b: a * b),
+    "/": divide,
+    "%": remainder,
+    "div": div,
+    "negate": lambda a: -a if isinstance(a, float) else within(-a),
+    "abs": lambda a: abs(a) if isinstance(a, float) else within(abs(a)),
+    "=": lambda a, b: compare(a, b) == 0,
+    "<>": lambda a, b: compare(a, b) != 0,
+    "<": lambda a, b: compare(a, b) < 0,
+    "<=": lambda a, b: compare(a, b) <= 0,
+    ">": lambda a, b: compare(a, b) > 0,
+    ">=": lambda a, b: compare(a, b) >= 0,
+    "not": lambda a: not a,
+    "like": like,
+    "cast": cast,
+    "round": round_half_up,
+    "floor": whole(math.floor),
+    "ceil": whole(math.ceil),
+    "sqrt": real(math.sqrt),
+    "exp": real(math.exp),
+    "ln": logarithm(math.log),
+    "log10": logarithm(math.log10),
+    "log2": logarithm(math.log2),
+    "power": power,
+    "sign": sign,
+    "length": len,
+    "lower": str.lower,
+    "upper": str.upper,
+    "trim": lambda s: s.strip(" "),
+    "ltrim": lambda s: s.lstrip(" "),
+    "rtrim": lambda s: s.rstrip(" "),
+    "reverse": lambda s: s[::-1],
+    "substring": substring,
+    "left": lambda s, n: s[: max(n, 0)],
+    "right": lambda s, n: s[-n:] if n > 0 else "",
+    "concat": lambda *s: "".join(s),
+    "starts_with": str.startswith,
+    "ends_with": str.endswith,
+    "contains": lambda s, t: t in s,
+    "replace": lambda s, t, u="": s.replace(t, u) if t else s,
+    "year": part(lambda t: t.year),
+    "quarter": part(lambda t: (t.month + 2) // 3),
+    "month": part(lambda t: t.month),
+    "day": part(lambda t: t.day),
+    "dayofweek": part(lambda t: t.isoweekday() % 7 + 1),
+    "dayofyear": part(lambda t: t.timetuple().tm_yday),
+    "hour": part(lambda t: t.hour),
+    "minute": part(lambda t: t.minute),
+    "second": part(lambda t: t.second),
+}
+
+RESULTS: dict[str, str] = {
+    **dict.fromkeys(("/", "sqrt", "exp", "ln", "log10", "log2", "power", "sign"), "double"),
+    **dict.fromkeys(("div", "floor", "ceil", "length"), "bigint"),
+    **dict.fromkeys(("year", "quarter", "month", "day", "dayofweek", "dayofyear"), "bigint"),
+    **dict.fromkeys(("hour", "minute", "second"), "bigint"),
+    **dict.fromkeys(("lower", "upper", "trim", "ltrim", "rtrim", "reverse", "substring"), "string"),
+    **dict.fromkeys(("left", "right", "concat", "replace"), "string"),
+}

@@ -1,0 +1,170 @@
+"""The engine against the oracle: whatever the rows, the queries, the batches and their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import aggregate_oracle
+import oracle
+import polars
+import pyarrow as pa
+import pytest
+from engine_driver import drive
+from hypothesis import given
+from hypothesis import strategies as st
+from oracle import Answers, assert_same, rows_of
+from strategies import SQL_TYPES, TIME, UNITS, Case, cases, shuffles, splits
+
+import weft
+from weft.aggregates import FUNCTIONS
+from weft.errors import AnswerOverflow
+from weft.final import TECHNIQUES
+from weft.query import Query
+
+Results = dict[str, pa.Table]
+
+
+def run(queries: Sequence[Query], batches: object, lateness: int = 0, **options: object) -> Results:
+    return weft.run(queries, batches, time=TIME, lateness=f"{lateness} microseconds", **options)
+
+
+def assert_agree(
+    queries: Sequence[Query], got: Callable[[], Results], expected: Callable[[], Answers]
+) -> Results | None:
+    """Both give the same answers, or both find an answer that does not fit 64 bits."""
+    try:
+        answers = expected()
+    except oracle.Overflow as overflow:
+        with pytest.raises(AnswerOverflow) as raised:
+            got()
+        message = str(raised.value)
+        assert any(query in message and alias in message for query, alias in overflow.cases), message
+        return None
+    results = got()
+    for query in queries:
+        assert_same(query, results.get(query.name), answers[query.name])
+    return results
+
+
+def test_every_aggregate_has_an_oracle() -> None:
+    assert set(FUNCTIONS) <= set(aggregate_oracle.AGGREGATES)
+
+
+@given(cases())
+def test_answers_equal_the_oracle(case: Case) -> None:
+    assert_agree(
+        case.queries,
+        lambda: run(case.queries, case.table),
+        lambda: oracle.answer(case.queries, case.rows, TIME, SQL_TYPES),
+    )
+
+
+@given(st.data(), cases())
+def test_batches_and_order_within_the_lateness_change_nothing(data: st.DataObject, case: Case) -> None:
+    lateness = data.draw(st.sampled_from(UNITS).map(lambda unit: unit * 5), "lateness")
+    shuffled = data.draw(shuffles(case.table, lateness), "shuffled")
+    batches = data.draw(splits(shuffled), "batches")
+    pieced = assert_agree(
+        case.queries,
+        lambda: run(case.queries, iter(batches), lateness),
+        lambda: oracle.answer(case.queries, case.rows, TIME, SQL_TYPES),
+    )
+    if pieced is not None:
+        whole = run(case.queries, case.table)
+        for query in case.queries:
+            assert_same(query, pieced.get(query.name), rows_of(whole.get(query.name)), tolerance=1e-12)
+
+
+@given(st.data(), cases())
+def test_late_rows_miss_only_what_was_answered(data: st.DataObject, case: Case) -> None:
+    lateness = data.draw(st.just(0) | st.sampled_from(UNITS), "lateness")
+    batches = data.draw(splits(case.table), "batches")
+    assert_agree(
+        case.queries,
+        lambda: run(case.queries, batches, lateness),
+        lambda: (
+            oracle.answer_stream(
+                case.queries, [batch.to_pylist() for batch in batches], TIME, lateness, SQL_TYPES
+            ).answers
+        ),
+    )
+
+
+@given(st.data(), cases(), st.integers(1, 3), st.booleans())
+def test_each_round_answers_what_is_due_and_counts_what_is_late(
+    data: st.DataObject, case: Case, buckets: int, forgetful: bool
+) -> None:
+    lateness = data.draw(st.just(0) | st.sampled_from(UNITS), "lateness")
+    batches = data.draw(splits(case.table), "batches")
+    try:
+        expected = oracle.answer_stream(
+            case.queries, [b.to_pylist() for b in batches], TIME, lateness, SQL_TYPES
+        )
+    except oracle.Overflow:
+        return
+    driven = drive(case.queries, batches, TIME, lateness, buckets, forgetful)
+    assert (driven.seen.late, driven.seen.untimed) == (expected.late, expected.untimed)
+    assert driven.seen.rows == case.table.num_rows
+    for results, answers in zip(driven.rounds, expected.rounds, strict=True):
+        for query in case.queries:
+            assert_same(query, results.get(query.name), answers[query.name])
+
+
+@given(cases(max_queries=5))
+def test_a_query_does_not_notice_the_others(case: Case) -> None:
+    try:
+        oracle.answer(case.queries, case.rows, TIME, SQL_TYPES)
+    except oracle.Overflow:
+        return
+    together = run(case.queries, case.table)
+    for query in case.queries:
+        alone = run([query], case.table)
+        assert_same(query, together.get(query.name), rows_of(alone.get(query.name)), tolerance=1e-12)
+
+
+@pytest.mark.parametrize("technique", sorted(TECHNIQUES))
+@given(st.data(), cases())
+def test_every_technique_gives_the_same_answers(technique: str, data: st.DataObject, case: Case) -> None:
+    lateness = data.draw(st.just(0) | st.sampled_from(UNITS), "lateness")
+    batches = data.draw(splits(case.table), "batches")
+    assert_agree(
+        case.queries,
+        lambda: run(case.queries, batches, lateness, technique=technique),
+        lambda: (
+            oracle.answer_stream(
+                case.queries, [batch.to_pylist() for batch in batches], TIME, lateness, SQL_TYPES
+            ).answers
+        ),
+    )
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "record batches"])
+def test_other_libraries_tables_are_as_good(library: str) -> None:
+    table = pa.table(
+        {
+            TIME: pa.array([3, 1, None, 12, 25], pa.int64()).cast(pa.timestamp("us")),
+            "x": [1.5, None, 2.5, float("nan"), -4.0],
+            "i": [1, 2, 3, 2**60, None],
+            "g": ["a", None, "b", "a", ""],
+            "b": [True, None, False, True, False],
+        }
+    )
+    convert = {
+        "pandas": lambda t: t.to_pandas(types_mapper={pa.int64(): "Int64"}.get),
+        "polars": polars.from_arrow,
+        "record batches": lambda t: t.to_batches(),
+    }[library]
+    queries = weft.sql(
+        """
+        -- name: numbers
+        SELECT g, count(*) AS n, sum(i) AS total, max(b) AS any_b
+        FROM rows GROUP BY g, window(ts, '10 microseconds', '5 microseconds');
+        -- name: texts
+        SELECT min(g) AS least, count(g) AS texts FROM rows GROUP BY window(ts, '20 microseconds')
+        """
+    )
+    expected = run(queries, table)
+    got = run(queries, convert(table))
+    for query in queries:
+        assert rows_of(expected[query.name])
+        assert_same(query, got[query.name], rows_of(expected[query.name]))

@@ -1,0 +1,146 @@
+"""Job files: every key checked before anything runs, every refusal with its remedy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from weft.errors import JobError
+from weft.job import (
+    ConsoleSink,
+    FilesSource,
+    GeneratorSource,
+    Job,
+    MemorySink,
+    ParquetSink,
+    PythonSink,
+    SparkSource,
+    load,
+    parse,
+)
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+GOOD = """
+[source]
+kind = "files"
+path = "trades"
+max_files_per_batch = 2
+
+[stream]
+time = "ts"
+lateness = "10 s"
+idle_timeout = "1 min"
+checkpoint = "state"
+
+[queries]
+sql = "SELECT count(*) AS n FROM trades GROUP BY window(ts, '1 minute')"
+
+[sink]
+kind = "parquet"
+path = "answers"
+
+[spark]
+master = "local[2]"
+buckets = 4
+conf = { spark.sql.shuffle.partitions = 4, "spark.ui.enabled" = false }
+"""
+
+
+def changed(old: str, new: str) -> str:
+    assert old in GOOD
+    return GOOD.replace(old, new)
+
+
+def test_a_whole_job(tmp_path):
+    job = parse(GOOD, tmp_path)
+    assert job.source == FilesSource(tmp_path / "trades", max_files_per_batch=2)
+    assert (job.stream.time, job.stream.lateness, job.stream.idle_timeout) == ("ts", 10_000_000, 60_000_000)
+    assert job.stream.checkpoint == tmp_path / "state"
+    assert job.sink == ParquetSink(tmp_path / "answers")
+    assert (job.spark.master, job.spark.buckets) == ("local[2]", 4)
+    assert job.spark.conf == {"spark.sql.shuffle.partitions": "4", "spark.ui.enabled": "false"}
+
+
+def test_the_least_job_has_sensible_defaults():
+    job = parse('[source]\nkind = "generator"\n[stream]\ntime = "ts"\n[queries]\nsql = "SELECT 1"')
+    assert isinstance(job.source, GeneratorSource)
+    assert job.sink == ConsoleSink()
+    assert job.stream.close_at_end
+
+
+def test_a_spark_source_takes_any_format_and_options():
+    job = parse(
+        changed(
+            'kind = "files"\npath = "trades"\nmax_files_per_batch = 2',
+            'kind = "spark"\nformat = "rate"\noptions = { rowsPerSecond = 100 }',
+        )
+    )
+    assert job.source == SparkSource("rate", {"rowsPerSecond": "100"})
+
+
+def test_other_sinks():
+    assert parse(changed('kind = "parquet"\npath = "answers"', 'kind = "memory"')).sink == MemorySink()
+    job = parse(changed('kind = "parquet"\npath = "answers"', 'kind = "python"\nfunction = "math:sqrt"'))
+    assert isinstance(job.sink, PythonSink)
+    assert job.sink.load()(4) == 2
+
+
+@pytest.mark.parametrize("function", ["math", "math:", "math:nothing", "no_such_module:f", "math:pi", ":f"])
+def test_a_python_sink_that_cannot_be_loaded(function):
+    with pytest.raises(JobError, match="function"):
+        PythonSink(function).load()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (changed("[sink]", "[snik]"), r"unknown section \[snik\]; did you mean 'sink'\?"),
+        (changed("lateness", "latenes"), r"unknown key 'latenes' in \[stream\]; did you mean 'lateness'\?"),
+        (changed('"10 s"', "10"), r"\[stream\] lateness must be a duration in quotes.*not 10"),
+        (changed('"10 s"', '"10 parsecs"'), r"\[stream\] lateness: unknown unit 'parsecs'"),
+        (changed('"10 s"', '"-10 s"'), r"\[stream\] lateness.*negative"),
+        (
+            changed('kind = "files"', 'kind = "flies"'),
+            r"\[source\] kind must be one of .* did you mean 'files'",
+        ),
+        (changed('kind = "files"', ""), r"\[source\] needs kind"),
+        (changed('path = "trades"', ""), r"\[source\] of kind 'files' needs path"),
+        (changed('path = "trades"', 'path = "trades"\nformat = "xml"'), r"\[source\] format must be one of"),
+        (
+            changed('path = "trades"', 'path = "t"\nrows = 5'),
+            r"unknown key 'rows' in \[source\] of kind 'files'",
+        ),
+        (
+            changed("max_files_per_batch = 2", "max_files_per_batch = true"),
+            "must be a whole number, not True",
+        ),
+        (changed('time = "ts"', ""), r"\[stream\] needs time"),
+        (changed("sql = ", "file = 'a'\nsql = "), r"\[queries\] needs either file"),
+        (changed("sql = ", "# sql = "), r"\[queries\] needs either file"),
+        (changed("sql = ", "file = 'missing.sql' #"), r"\[queries\] file 'missing.sql' cannot be read"),
+        (changed("buckets = 4", "buckets = 'four'"), r"\[spark\] buckets must be a whole number"),
+        (changed('"spark.ui.enabled" = false', "a = [1]"), r"\[spark\] conf.a must be text, a number"),
+        ("source = 3\n", r"'source' must be a section"),
+        ("[source]\nkind = ", "not valid TOML"),
+        ("", r"the section \[source\] is missing"),
+    ],
+)
+def test_refusals_say_what_where_and_what_to_do(text, message):
+    with pytest.raises(JobError, match=message):
+        parse(text)
+
+
+def test_errors_in_a_file_name_the_file(tmp_path):
+    path = tmp_path / "job.toml"
+    with pytest.raises(JobError, match=r"job\.toml' cannot be read"):
+        load(path)
+    path.write_text("[sauce]")
+    with pytest.raises(JobError, match=r"job\.toml: unknown section \[sauce\]"):
+        load(path)
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda p: p.stem)
+def test_the_examples_are_good_jobs(path):
+    assert isinstance(load(path), Job)
