@@ -293,8 +293,10 @@ def string_expression(rng: random.Random, depth: int) -> Expr:
 
 
 def timestamp_expression(rng: random.Random, depth: int) -> Expr:
-    return call("cast", expression(rng, rng.choice(("date", "string")), depth), "timestamp")
+    text = rng.random() < 0.5  # as it is: built up, it may name years that Python does not know
+    return call("cast", leaf(rng, "string") if text else expression(rng, "date", depth), "timestamp")
 
 
 def date_expression(rng: random.Random, depth: int) -> Expr:
-    return call("cast", expression(rng, rng.choice(("timestamp", "string")), depth), "date")
+    text = rng.random() < 0.5
+    return call("cast", leaf(rng, "string") if text else expression(rng, "timestamp", depth), "date")

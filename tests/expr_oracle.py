@@ -417,7 +417,7 @@ def text_to_timestamp(text: str) -> dt.datetime:
     offset = dt.timedelta(hours=hours, minutes=minutes) * (-1 if zone[0] == "-" else 1)
     if minutes > 59 or abs(offset) > dt.timedelta(hours=18):
         raise BadValue
-    return local.replace(tzinfo=dt.timezone(offset))
+    return local.replace(tzinfo=dt.timezone(offset)).astimezone(dt.UTC)
 
 
 FROM_TEXT: dict[str, Callable[[str], Any]] = {

@@ -6,7 +6,7 @@ import dataclasses
 import datetime
 import json
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
@@ -19,7 +19,6 @@ from rich.table import Table
 from weft.bench import Progress as Step
 
 SHOWN = 12
-EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 class Report:
@@ -34,32 +33,92 @@ class Report:
     def __init__(self, console: Console) -> None:
         self.console = console
         self.recent: deque[Mapping[str, Any]] = deque(maxlen=SHOWN)
-        self.live = Live(console=console, get_renderable=self._table) if console.is_terminal else None
+        self._live: Live | None = None
 
     def __enter__(self) -> Report:
-        if self.live:
-            self.live.start()
+        if self.console.is_terminal:
+            self._live = Live(console=self.console, get_renderable=self._table)
+            self._live.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self.live:
-            self.live.stop()
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live:
+            self._live.stop()
 
     def batch(self, progress: Any) -> None:
         """Show one batch: a dataclass or a mapping of what it did."""
-        fields = dataclasses.asdict(progress) if dataclasses.is_dataclass(progress) else progress
-        if self.live:
-            self.recent.append(fields)
-            self.live.refresh()
-        else:
-            self._line(fields)
-
-    def note(self, **facts: Any) -> None:
-        """Show something said once."""
-        if self.live:
-            self.console.print(", ".join(f"{name}: {value}" for name, value in facts.items()))
+        facts = dataclasses.asdict(progress) if dataclasses.is_dataclass(progress) else dict(progress)  # type: ignore[arg-type]
+        if self._live:
+            self.recent.append(facts)
+            self._live.refresh()
         else:
             self._line(facts)
 
-    def _line(self, fields: Mapping[str, Any]) -> None:
-        self.console.out(json.dumps(fields, default=str), highlight=False)
+    def note(self, **facts: Any) -> None:
+        """Show something that is said once."""
+        if self._live:
+            self.console.print(", ".join(f"{_words(k)} {_shown(k, v)}" for k, v in facts.items()))
+        else:
+            self._line(facts)
+
+    def _line(self, facts: Mapping[str, Any]) -> None:
+        self.console.out(json.dumps(facts, default=str), highlight=False)
+
+    def _table(self) -> Table:
+        names = list(self.recent[-1]) if self.recent else []
+        table = Table(*map(_words, names), expand=False)
+        for column in table.columns:
+            column.justify = "right"
+        for facts in self.recent:
+            table.add_row(*(_shown(name, facts.get(name)) for name in names))
+        return table
+
+
+@contextmanager
+def step_bar(console: Console) -> Iterator[Step]:
+    """A bar over the steps of long work on a terminal; a line per step elsewhere."""
+    if not console.is_terminal:
+        yield lambda label, done, total: console.print(f"[{done}/{total}] {label}", highlight=False)
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("")
+        yield lambda label, done, total: bar.update(task, description=label, completed=done, total=total)
+
+
+def _words(name: str) -> str:
+    return name.replace("_per_second", "/s").replace("_", " ")
+
+
+def _shown(name: str, value: Any) -> str:
+    """A fact as a person reads it.
+
+    >>> _shown("rows", 1234567), _shown("state_bytes", 2_500_000), _shown("seconds", 0.51234)
+    ('1,234,567', '2.5 MB', '0.51')
+    >>> _shown("watermark", 1_700_000_000_000_000), _shown("watermark", None)
+    ('2023-11-14 22:13:20', '')
+    """
+    if value is None:
+        return ""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{k}: {_shown(k, v)}" for k, v in value.items())
+    for ending, form in FORMS.items():
+        if name.endswith(ending) and not isinstance(value, str):
+            return form(value)
+    return f"{value:,.2f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _instant(microseconds: int) -> str:
+    if abs(microseconds) > 2**60:
+        return "end"
+    epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+    return f"{epoch + datetime.timedelta(microseconds=microseconds):%Y-%m-%d %H:%M:%S}"
+
+
+FORMS: dict[str, Callable[[Any], str]] = {
+    "watermark": _instant,
+    "bytes": lambda n: f"{n / 1e6:,.1f} MB",
+    "per_second": lambda n: f"{n:,.0f}",
+}

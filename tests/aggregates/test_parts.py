@@ -93,7 +93,7 @@ def test_average_sum_and_count_share_one_sum_and_one_count() -> None:
 
 def test_sum_of_squares_shares_with_the_sum_of_the_product() -> None:
     squares = FUNCTIONS["sum_of_squares"].parts((X,), ("double",))
-    assert squares == FUNCTIONS["sum"].parts((Call("*", (X, X)),), ("double",))
+    assert squares[:2] == FUNCTIONS["sum"].parts((Call("*", (X, X)),), ("double",))
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from weft.aggregates.monoid import SUM_INT
+from weft.aggregates.monoid import BEYOND, SUM_INT
 from weft.aggregates.part import Part, States, part
 from weft.aggregates.word import array_of
 from weft.errors import AnswerOverflow, QueryError
@@ -82,12 +82,15 @@ def _masked(values: np.ndarray, counts: np.ndarray) -> pa.Array:
     return pa.array(values, mask=nothing if nothing.any() else None)
 
 
-def _sum_as_float(part: Part, states: States) -> np.ndarray:
+def _divided(part: Part, states: States, divisor: np.ndarray | int) -> np.ndarray:
+    """A sum divided by a count, as float: finite where the sum alone would not be."""
     if part.monoid.code == SUM_INT:
-        return states.words[:, 0] * 4294967296.0 + states.words[:, 1]
-    floats = states.words.view(np.float64)
-    with np.errstate(invalid="ignore"):
-        return floats[:, 0] + floats[:, 1]
+        return (states.words[:, 0] * 4294967296.0 + states.words[:, 1]) / np.maximum(divisor, 1)
+    high, low = states.words.view(np.float64).T
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.where(
+            np.isinf(low), high / np.maximum(divisor, 1) * BEYOND, (high + low) / np.maximum(divisor, 1)
+        )
 
 
 def _with_count(kind: str) -> Callable[[Exprs, Types], tuple[Part, ...]]:
@@ -109,7 +112,7 @@ def _lower_count(parts: Sequence[Part], states: Sequence[States]) -> pa.Array:
 
 def _lower_sum(parts: Sequence[Part], states: Sequence[States]) -> pa.Array:
     if parts[0].monoid.code != SUM_INT:
-        return _masked(_sum_as_float(parts[0], states[0]), _counts(states[1]))
+        return _masked(_divided(parts[0], states[0], 1), _counts(states[1]))
     high, low = states[0].words[:, 0], states[0].words[:, 1]
     if ((high < -(2**31)) | (high >= 2**31)).any():
         raise AnswerOverflow(
@@ -120,7 +123,7 @@ def _lower_sum(parts: Sequence[Part], states: Sequence[States]) -> pa.Array:
 
 def _lower_avg(parts: Sequence[Part], states: Sequence[States]) -> pa.Array:
     counts = _counts(states[1])
-    return _masked(_sum_as_float(parts[0], states[0]) / np.maximum(counts, 1), counts)
+    return _masked(_divided(parts[0], states[0], counts), counts)
 
 
 def _lower_value(parts: Sequence[Part], states: Sequence[States]) -> pa.Array:
@@ -164,7 +167,7 @@ def _lower_range(parts: Sequence[Part], states: Sequence[States]) -> pa.Array:
 
 def _lower_variance(sample: bool, root: bool) -> Callable[[Sequence[Part], Sequence[States]], pa.Array]:
     def lower(parts: Sequence[Part], states: Sequence[States]) -> pa.Array:
-        counts, m2 = states[0].words[:, 0], states[0].words.view(np.float64)[:, 2]
+        counts, m2 = states[0].words[:, 0], states[0].words.view(np.float64)[:, 3]
         freedom = counts - 1 if sample else counts
         variance = np.maximum(m2, 0.0) / np.maximum(freedom, 1)
         variance = np.where(np.isnan(m2), np.nan, variance)
@@ -184,11 +187,18 @@ def _lower_product(parts: Sequence[Part], states: Sequence[States]) -> pa.Array:
 def _lower_geometric_mean(parts: Sequence[Part], states: Sequence[States]) -> pa.Array:
     counts = _counts(states[1])
     with np.errstate(over="ignore"):
-        return _masked(np.exp(_sum_as_float(parts[0], states[0]) / np.maximum(counts, 1)), counts)
+        return _masked(np.exp(_divided(parts[0], states[0], counts)), counts)
 
 
 def _squares(args: Exprs, types: Types) -> tuple[Part, ...]:
-    return _sum_parts((Call("*", (args[0], args[0])),), types)
+    square = Call("*", (args[0], args[0]))
+    return *_sum_parts((square,), types), part("count", args, types)
+
+
+def _lower_squares(parts: Sequence[Part], states: Sequence[States]) -> pa.Array:
+    if (_counts(states[1]) != _counts(states[2])).any():
+        raise AnswerOverflow("the square of an integer does not fit 64 bits; cast the argument to double")
+    return _lower_sum(parts, states)
 
 
 def _moments(args: Exprs, types: Types) -> tuple[Part, ...]:
@@ -255,7 +265,7 @@ FUNCTIONS: dict[str, AggregateFunction] = dict(
         ),
         _function("sum", (NUMBERS,), _sum_parts, _sum_type, _lower_sum, "sum; exact for integers"),
         _function("avg", (NUMBERS,), _sum_parts, _always("double"), _lower_avg, "mean"),
-        _function("sum_of_squares", (NUMBERS,), _squares, _sum_type, _lower_sum, "sum of x*x"),
+        _function("sum_of_squares", (NUMBERS,), _squares, _sum_type, _lower_squares, "sum of x*x"),
         _function("min", (ORDERED,), _with_count("min"), _same, _lower_value, "smallest value", True),
         _function("max", (ORDERED,), _with_count("max"), _same, _lower_value, "largest value", True),
         _function("range", (NUMBERS,), _range_parts, _sum_type, _lower_range, "max minus min"),

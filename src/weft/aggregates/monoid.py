@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-ADD, SUM_INT, SUM_FLOAT, MIN, MAX, MOMENTS, PRODUCT = range(7)
+ADD, SUM_INT, SUM_FLOAT, MIN, MAX, MOMENTS, PRODUCT, AFFINE = range(8)
 
 LOWEST = np.iinfo(np.int64).min
 HIGHEST = np.iinfo(np.int64).max
@@ -45,7 +45,44 @@ class Monoid:
         states = np.full((n, self.width), word, dtype=np.int64)
         if self.code == PRODUCT:
             states.view(np.float64)[:, 0] = 1.0
+        if self.code == AFFINE:
+            states[:, 0] = 1
         return states
+
+
+BEYOND = 2.0**64
+"""A float sum that has left the doubles is kept divided by this, its low word infinite."""
+
+
+@njit(cache=True)
+def add_beyond(a, a_low, b, b_low):  # type: ignore[no-untyped-def]
+    """The sum of two float sums where an infinity, a NaN or an overflow is involved: the rare case."""
+    a = a if math.isinf(a_low) else (a + a_low) / BEYOND
+    b = b if math.isinf(b_low) else (b + b_low) / BEYOND
+    s = a + b
+    if not math.isfinite(s):
+        return s, 0.0
+    if math.isfinite(s * BEYOND):
+        return s * BEYOND, 0.0
+    return s, math.inf
+
+
+@njit(inline="always")
+def difference(a, a_low, b, b_low):  # type: ignore[no-untyped-def]
+    """a - b of two pairs, rounded once: what is left where both are large and close is kept."""
+    d = a - b
+    back = d - a
+    return d + ((a - (d - back)) - (b + back) + (a_low - b_low))
+
+
+@njit(inline="always")
+def add_small(a, a_low, b):  # type: ignore[no-untyped-def]
+    """A pair plus a number, as a pair."""
+    s = a + b
+    back = s - a
+    low = a_low + ((a - (s - back)) + (b - back))
+    high = s + low
+    return high, low - (high - s)
 
 
 @njit(inline="always")
@@ -61,15 +98,14 @@ def combine(code, width, into, into_f, i, other, other_f, j):  # type: ignore[no
     elif code == SUM_FLOAT:
         a, b = into_f[i, 0], other_f[j, 0]
         s = a + b
-        if math.isfinite(s):
-            back = s - a
-            error = (a - (s - back)) + (b - back) + (into_f[i, 1] + other_f[j, 1])
-            high = s + error
+        back = s - a
+        error = (a - (s - back)) + (b - back) + (into_f[i, 1] + other_f[j, 1])
+        high = s + error
+        if math.isfinite(high):
             into_f[i, 0] = high
             into_f[i, 1] = error - (high - s)
         else:
-            into_f[i, 0] = s
-            into_f[i, 1] = 0.0
+            into_f[i, 0], into_f[i, 1] = add_beyond(a, into_f[i, 1], b, other_f[j, 1])
     elif code == MIN:
         for c in range(width):
             if other[j, c] != into[i, c]:
@@ -85,7 +121,7 @@ def combine(code, width, into, into_f, i, other, other_f, j):  # type: ignore[no
                         into[i, d] = other[j, d]
                 break
     elif code == MOMENTS:
-        # Chan, Golub, LeVeque: pairwise update of count, mean and sum of squared deviations.
+        # Chan, Golub, LeVeque: pairwise update of count, mean (a pair) and sum of squared deviations.
         m = other[j, 0]
         if m > 0:
             n = into[i, 0]
@@ -93,11 +129,11 @@ def combine(code, width, into, into_f, i, other, other_f, j):  # type: ignore[no
                 for c in range(width):
                     into[i, c] = other[j, c]
             else:
-                delta = other_f[j, 1] - into_f[i, 1]
+                delta = difference(other_f[j, 1], other_f[j, 2], into_f[i, 1], into_f[i, 2])
                 share = m / (n + m)
                 into[i, 0] = n + m
-                into_f[i, 1] += delta * share
-                into_f[i, 2] += other_f[j, 2] + delta * delta * n * share
+                into_f[i, 1], into_f[i, 2] = add_small(into_f[i, 1], into_f[i, 2], delta * share)
+                into_f[i, 3] += other_f[j, 3] + delta * delta * n * share
     else:
         mantissa, exponent = math.frexp(into_f[i, 0] * other_f[j, 0])
         into_f[i, 0] = mantissa
@@ -115,19 +151,23 @@ def absorb(code, width, into, into_f, i, values, values_f, j):  # type: ignore[n
     elif code == SUM_FLOAT:
         a, b = into_f[i, 0], values_f[j, 0]
         s = a + b
-        if math.isfinite(s):
-            back = s - a
-            into_f[i, 1] += (a - (s - back)) + (b - back)
+        back = s - a
+        error = into_f[i, 1] + ((a - (s - back)) + (b - back))
+        if math.isfinite(error):
+            into_f[i, 0] = s
+            into_f[i, 1] = error
         else:
-            into_f[i, 1] = 0.0
-        into_f[i, 0] = s
+            into_f[i, 0], into_f[i, 1] = add_beyond(a, into_f[i, 1], b, 0.0)
     elif code == MOMENTS:
-        v = values_f[j, 0]
         n = into[i, 0] + 1
         into[i, 0] = n
-        delta = v - into_f[i, 1]
-        into_f[i, 1] += delta / n
-        into_f[i, 2] += delta * (v - into_f[i, 1])
+        if n == 1:
+            into_f[i, 1] = values_f[j, 0]
+            into_f[i, 3] = 0.0 if math.isfinite(values_f[j, 0]) else math.nan
+        else:
+            delta = difference(values_f[j, 0], 0.0, into_f[i, 1], into_f[i, 2])
+            into_f[i, 1], into_f[i, 2] = add_small(into_f[i, 1], into_f[i, 2], delta / n)
+            into_f[i, 3] += delta * delta * ((n - 1) / n)
     elif code == PRODUCT:
         mantissa, exponent = math.frexp(into_f[i, 0] * values_f[j, 0])
         into_f[i, 0] = mantissa

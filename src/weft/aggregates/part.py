@@ -247,7 +247,9 @@ KINDS: dict[str, Kind] = {
     "min_by": Kind(MIN, _by_words, _lift_by),
     "max_by": Kind(MAX, _by_words, _lift_by),
     "moments": Kind(
-        MOMENTS, lambda types: (("n", Word.INT), ("mean", Word.FLOAT), ("m2", Word.FLOAT)), _lift_number
+        MOMENTS,
+        lambda types: (("n", Word.INT), ("mean", Word.FLOAT), ("mean_low", Word.FLOAT), ("m2", Word.FLOAT)),
+        _lift_number,
     ),
     "product": Kind(PRODUCT, lambda types: (("mantissa", Word.FLOAT), ("exponent", Word.INT)), _lift_number),
 }

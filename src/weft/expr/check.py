@@ -107,8 +107,8 @@ class Compiler:
         count = len(expr.args)
         if count < function.min_args or (function.max_args is not None and count > function.max_args):
             raise arity_error(expr, expr.function, function.min_args, function.max_args, count)
-        if expr.function == "negate" and isinstance(expr.args[0], Literal) and expr.args[0].type == "bigint":
-            return self._literal(Literal(-expr.args[0].value, "bigint", expr.position))  # type: ignore[operator]
+        if expr.function == "negate" and _is_smallest(expr.args[0]):
+            return self._literal(Literal(-(2**63), "bigint", expr.position))
         parts = operands(expr) if expr.function in ("and", "or") else expr.args
         return function.rule(expr, [self._visit(a, depth + 1) for a in parts], self)
 
@@ -205,6 +205,11 @@ class Compiler:
             )
             node = self._nodes[identity] = Node(function, args, type, tz, param, source, below)
         return node
+
+
+def _is_smallest(expr: Expr) -> bool:
+    """Whether this is 2^63, which fits bigint only with the minus before it."""
+    return isinstance(expr, Literal) and expr.type == "bigint" and expr.value == 2**63
 
 
 def operands(call: Call) -> list[Expr]:

@@ -17,6 +17,7 @@ class Members:
 
     values: tuple[object, ...]
     has_null: bool
+    has_nan: bool
     array: pa.Array = field(compare=False, repr=False)
 
 
@@ -37,5 +38,6 @@ def membership(call: Call, args: list[Node], build: Builder) -> Node:
     array = pa.array(values, subject.arrow)
     if subject.type == "double" and 0.0 in values:  # Arrow tells -0.0 from 0.0, SQL does not
         array = pa.concat_arrays([array, pa.array([0.0, -0.0])])
-    members = Members(values, any(i.is_null for i in items), array)
+    has_nan = any(value != value for value in values)
+    members = Members(values, any(i.is_null for i in items), has_nan, array)
     return build.make(call, "in", [subject], "boolean", param=members)

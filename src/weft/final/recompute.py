@@ -1,33 +1,70 @@
-"""Recompute: every window from all of its slices. The oracle of the other techniques, and good for few slices.
+"""Recompute: every window from all of its partials. The oracle of the others, and good for few partials.
 
-J. Li et al., SIGMOD Record 2005 (Panes).
+J. Li, D. Maier, K. Tufte, V. Papadimos, P. A. Tucker: No Pane, No Gain. SIGMOD Record 34(1), 2005.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Iterable
 from functools import cache
-from typing import Any
+from itertools import islice
 
 import numpy as np
 from numba import njit
 
-from weft.aggregates.monoid import Monoid, combine
+from weft.aggregates.monoid import Monoid
+from weft.final.algebra import combine, load, store
+from weft.final.card import Card
+from weft.final.technique import Kernel, Technique
+from weft.final.window import SlidingWindow
+
+CARD = Card(
+    title="recompute",
+    paper="Li, Maier, Tufte, Papadimos, Tucker: No Pane, No Gain. SIGMOD Record 2005",
+    amortised="n-1",
+    worst="n-1",
+    all_queries="n(n-1)/2",
+    space="n",
+)
 
 
-@cache
-def _kernel(code: int, width: int) -> Callable[..., Any]:
-    @njit(cache=True, nogil=True)
-    def answer(states, states_f, low, high, out, out_f):  # type: ignore[no-untyped-def]
-        for k in range(low.size):
-            for i in range(low[k], high[k]):
-                combine(code, width, out, out_f, k, states, states_f, i)
+class RecomputeWindow(SlidingWindow):
+    """Combine the newest n partials, oldest first.
 
-    return answer
+    >>> from weft.aggregates.monoid import MAX, Monoid
+    >>> window = RecomputeWindow(Monoid(MAX, 1), windows=[3])
+    >>> for value in (6, 5, 0):
+    ...     window.insert(np.array([[value]]))
+    >>> window.query(2).tolist(), window.operations
+    ([[5]], 1)
+    """
+
+    card = CARD
+
+    def __init__(self, monoid: Monoid, windows: Iterable[int]) -> None:
+        super().__init__(monoid, windows)
+        self.partials: deque[np.ndarray] = deque()
+
+    @property
+    def memory(self) -> int:
+        return len(self.partials)
+
+    def _insert(self, partial: np.ndarray) -> None:
+        self.partials.append(partial)
+
+    def _evict(self) -> None:
+        self.partials.popleft()
+
+    def _query(self, n: int) -> np.ndarray:
+        answer = None
+        for partial in islice(self.partials, len(self) - n, None):
+            answer = self.combine(answer, partial)
+        return self.combine(answer, None)
 
 
-class Recompute:
-    """Combine the slices of each window, oldest first.
+class Recompute(Technique):
+    """Combine the states of each run, oldest first.
 
     >>> from weft.aggregates.monoid import ADD, Monoid
     >>> states = np.array([[6], [5], [0], [1]])
@@ -36,13 +73,37 @@ class Recompute:
     """
 
     name = "recompute"
+    card = CARD
+    window = RecomputeWindow
 
-    def __init__(self, monoid: Monoid, states: np.ndarray) -> None:
-        self.monoid, self.states = monoid, np.ascontiguousarray(states)
+    @staticmethod
+    @cache
+    def answer_kernel(code: int, width: int) -> Kernel:
+        @njit(cache=True, nogil=True)
+        def answer(states, low, high, order, neutral, out):  # type: ignore[no-untyped-def]
+            for k in order:
+                total = load(width, neutral, 0)
+                for i in range(low[k], high[k]):
+                    total = combine(code, total, load(width, states, i))
+                store(width, out, k, total)
 
-    def answer(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        """The states of the runs ``[low[k], high[k])``."""
-        out = self.monoid.identity(len(low))
-        kernel = _kernel(self.monoid.code, self.monoid.width)
-        kernel(self.states, self.states.view(np.float64), low, high, out, out.view(np.float64))
-        return out
+        return answer
+
+    @staticmethod
+    @cache
+    def slide_kernel(code: int, width: int) -> Kernel:
+        @njit(cache=True, nogil=True)
+        def slide(values, windows, rows, neutral, columns, out):  # type: ignore[no-untyped-def]
+            column = 0
+            for i in range(values.size // width):
+                for k in range(windows.size):
+                    first = max(i + 1 - windows[k], 0)
+                    total = load(width, values, first)
+                    for j in range(first + 1, i + 1):
+                        total = combine(code, total, load(width, values, j))
+                    store(width, out, rows[k] + column, total)
+                column += 1
+                if column == columns:
+                    column = 0
+
+        return slide

@@ -1,41 +1,77 @@
-"""The edge rate of a set of progressions: edges per unit of time.
+"""The edge rate of a set of progressions: edges per unit of time, always soon.
 
-Exact by marking one period in a bit set where the period is short enough; otherwise measured over a
-long sample, since periods explode with the lcm of the slides.
+Exact by the cheapest exact counter where a bound on its work allows: by formula for edges of one period, by a
+bit set for a short composite period, by merged F1 for few terms. Otherwise estimated from a sample.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import gcd, lcm
+from dataclasses import dataclass
+from fractions import Fraction
+from math import lcm
 
-import numpy as np
-
-from weft.slicing.progression import Progression, edges_between, reduce_progressions
+from weft.slicing.count.bitset import bitset, common_unit
+from weft.slicing.count.limits import Unaffordable
+from weft.slicing.count.merged_f1 import merged_f1
+from weft.slicing.count.sample import sample
+from weft.slicing.progression import Progression, reduce_progressions
 
 LONGEST_BITSET = 1 << 20
-SAMPLE_EDGES = 20_000
+MOST_TERMS = 20_000
+MOST_REDUCED = 1_000
+"""Above so many progressions the contained ones are not looked for, and the terms would be too many anyway."""
 
 
-def edge_rate(progressions: Iterable[Progression]) -> float:
+@dataclass(frozen=True, slots=True)
+class EdgeRate:
+    """Edges per unit of time: the value, how it was found, and the exact rational where it is one."""
+
+    value: float
+    how: str
+    exact: Fraction | None = None
+
+
+def edge_rate(progressions: Iterable[Progression], most: int = MOST_TERMS) -> float:
     """Edges per microsecond (per unit of the progressions).
 
-    >>> from fractions import Fraction
     >>> Fraction(edge_rate([Progression(9, 0), Progression(9, 3), Progression(6, 0), Progression(6, 4)])
     ...          ).limit_denominator(100)
     Fraction(4, 9)
     """
-    reduced = reduce_progressions(progressions)
-    if not reduced:
-        return 0.0
-    unit = gcd(*(p.period for p in reduced), *(p.residue for p in reduced))
-    period = lcm(*(p.period for p in reduced)) // unit
-    if period <= LONGEST_BITSET:
-        edges = np.zeros(period, dtype=np.bool_)
-        for p in reduced:
-            edges[p.residue // unit :: p.period // unit] = True
-        return int(edges.sum()) / (period * unit)
-    together = sum(1 / p.period for p in reduced)
-    span = max(int(SAMPLE_EDGES / together), 2 * max(p.period for p in reduced))
-    edges = edges_between(reduced, 0, span - 1)
-    return int(((edges >= 0) & (edges < span)).sum()) / span
+    return measure_rate(progressions, most).value
+
+
+def measure_rate(progressions: Iterable[Progression], most: int = MOST_TERMS) -> EdgeRate:
+    """The edge rate and how it was found: formula, bit set, merged F1 or sample.
+
+    ``most`` bounds the intersections merged F1 may compute before the rate is sampled instead.
+
+    >>> measure_rate(Progression(s, 0) for s in (2, 3, 5)).how
+    'bit set'
+    >>> measure_rate(Progression(s, 0) for s in (101, 103, 107, 109)).how
+    'merged F1'
+    """
+    some = set(progressions)
+    if len({p.period for p in some}) <= 1:
+        return _exact(Fraction(len(some), next(iter(some)).period) if some else Fraction(0), "formula")
+    few = len(some) <= MOST_REDUCED
+    reduced = reduce_progressions(some) if few else tuple(some)
+    unit, _ = common_unit(reduced)
+    period = 1
+    for p in reduced:
+        period = lcm(period, p.period // unit)
+        if period > LONGEST_BITSET:
+            break
+    else:
+        return _exact(bitset(reduced), "bit set")
+    if few:
+        try:
+            return _exact(merged_f1(reduced, most), "merged F1")
+        except Unaffordable:
+            pass
+    return EdgeRate(sample(reduced), "sample")
+
+
+def _exact(rate: Fraction, how: str) -> EdgeRate:
+    return EdgeRate(float(rate), how, rate)

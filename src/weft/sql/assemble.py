@@ -127,6 +127,8 @@ class _Assembly:
         taken = {n.lower(): f"the group-by column {n!r}" for n in self.parts.group_by}
         taken |= {n: f"the column {n!r} of every result" for n in ("window_start", "window_end")}
         for item in items:
+            if item.alias is None and isinstance(item.node, exp.Column):
+                continue  # no result column: it is not grouped, and refused for that
             alias = item.alias or item.default
             if other := taken.get(alias.lower()):
                 raise QueryError(

@@ -132,15 +132,13 @@ class _Parser(Spark.Parser):
     FUNCTIONS: ClassVar[dict[str, Any]] = {}
     FUNCTION_PARSERS = {n: Spark.Parser.FUNCTION_PARSERS[n] for n in ("CAST", "TRY_CAST", "EXTRACT")}  # noqa: RUF012
     NO_PAREN_FUNCTION_PARSERS = {"CASE": Spark.Parser.NO_PAREN_FUNCTION_PARSERS["CASE"]}  # noqa: RUF012
-    # CONNECT BY changes the parser for the statements after it when it fails.
-    QUERY_MODIFIER_PARSERS = {  # noqa: RUF012
-        k: v
-        for k, v in Spark.Parser.QUERY_MODIFIER_PARSERS.items()
-        if k not in (TokenType.CONNECT_BY, TokenType.START_WITH)
-    }
 
     def raise_error(self, message: str, token: Any = None) -> None:
         raise _Unparsed(message, token or self._curr or self._prev, not (token or self._curr))
+
+    def _parse_connect_with_prior(self) -> None:
+        # sqlglot changes its own tables here, and leaves them changed for later statements when it fails.
+        self.raise_error("CONNECT BY is not supported", self._prev)
 
     def _parse_unary(self) -> exp.Expr | None:
         # Every operand passes here; sqlglot itself notes positions of names and literals only.

@@ -85,5 +85,5 @@ def similar(called: str) -> str:
     known = [
         n for n in (*FUNCTIONS, *ALIASES, *aggregates.FUNCTIONS, *aggregates.ALIASES) if n.isidentifier()
     ]
-    close = difflib.get_close_matches(called, set(known) - SYNTAX - {"count_star"}, n=1, cutoff=0.7)
+    close = difflib.get_close_matches(called, set(known) - SYNTAX - {"count_star"}, n=1, cutoff=0.8)
     return f"did you mean {close[0]!r}?" if close else "only functions of the documented list can be called"

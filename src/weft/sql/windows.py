@@ -129,8 +129,7 @@ def _window(durations: dict[str, int], position: Position, *, ends_at_multiples:
     try:
         return Window(size, durations.get("slide", size), offset - size if ends_at_multiples else offset)
     except QueryError as error:
-        hint = "use a positive duration" if "positive" in error.message else "use a shorter one"
-        raise QueryError(error.message, position=position, hint=hint) from None
+        raise QueryError(error.message, position=position, hint=error.hint or "change the window") from None
 
 
 def _duration(value: str, what: str, position: Position) -> int:

@@ -122,6 +122,8 @@ def _with_nan(name: str, result: pa.Array, args: tuple[Datum, ...]) -> pa.Array:
 def belongs(node: Node, arg: pa.Array) -> Result:
     """``x IN (constants)``: NULL for a NULL, and where nothing matches but the list holds a NULL."""
     found = pc.is_in(arg, value_set=node.param.array)
+    if node.param.has_nan:  # Arrow compares NaNs bit by bit
+        found = pc.or_(found, pc.fill_null(pc.is_nan(arg), False))
     if node.param.has_null:
         return only_where(found, found)
     return null_where(found, pc.is_null(arg)) if arg.null_count else found

@@ -63,7 +63,7 @@ def remainder(node: Node, left: Datum, right: Datum) -> Result:
     dividend, divisor = numbers(left), numbers(right)
     if bad is not None:
         divisor = np.where(divisor == 0, np.ones(1, divisor.dtype), divisor)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore"):  # under a NULL there may be a zero
         result = from_values(np.fmod(dividend, divisor), node.arrow, valid_of(left, right))
     return result if bad is None else good_or_null(result, bad)
 

@@ -25,6 +25,8 @@ from weft.slicing.progression import Progression, reduce_progressions
 MOST = 26
 """Progressions in the largest set that is counted: 2^26 groups take seconds."""
 
+WRAP = 1 << 64
+
 LARGEST_TABLE = 4096
 """F1+Opt keeps gcds of numbers up to this (32 MiB); larger slides are counted as by F1."""
 
@@ -56,7 +58,7 @@ def f1_series(progressions: Iterable[Progression]) -> list[int]:
     [87, 70, 36, 10, 1]
     """
     some = tuple(dict.fromkeys(progressions))
-    terms = _terms(some, lcm(*(p.period for p in some)), memo=False)
+    terms = _terms(some, lcm(*(p.period for p in some)), memo=False, wrap=False)
     while terms and not terms[-1]:
         terms.pop()
     return terms
@@ -71,15 +73,17 @@ def _alternate(some: tuple[Progression, ...], most: int, memo: bool) -> Fraction
     if not some:
         return Fraction(0)
     period = lcm(*(p.period for p in some))
-    terms = _terms(some, period, memo)
-    return Fraction(sum(term if i % 2 == 0 else -term for i, term in enumerate(terms)), period)
+    unit, _ = common_unit(some)
+    edges = sum(term if i % 2 == 0 else -term for i, term in enumerate(_terms(some, period, memo)))
+    # Single terms may have wrapped around in 64 bits; the answer, at most one edge per unit, has not.
+    return Fraction(edges % WRAP if period // unit < WRAP >> 2 else edges, period)
 
 
-def _terms(some: tuple[Progression, ...], period: int, memo: bool) -> list[int]:
+def _terms(some: tuple[Progression, ...], period: int, memo: bool, wrap: bool = True) -> list[int]:
     unit, shift = common_unit(some)
     slides = [p.period // unit for p in some]
     shifts = [(p.residue - shift) % p.period // unit for p in some]
-    if (period // unit) << len(some) >= 1 << 63:
+    if period // unit << (0 if wrap else len(some)) >= WRAP >> 2:
         return _terms_unbounded(slides, shifts, period // unit)
     table = _gcd_table(max(slides)) if memo and max(slides) <= LARGEST_TABLE else np.zeros((0, 0), np.uint16)
     return _terms_kernel(np.array(slides), np.array(shifts), period // unit, table).tolist()

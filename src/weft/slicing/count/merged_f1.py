@@ -13,7 +13,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from math import gcd, lcm, prod
+from typing import Any
 
+from weft.slicing.count.bitset import common_unit
 from weft.slicing.count.limits import Unaffordable
 from weft.slicing.progression import Progression, reduce_progressions
 
@@ -34,60 +36,84 @@ def merged_f1(progressions: Iterable[Progression], most: int = MOST) -> Fraction
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """Progressions linked by common factors: their period, their terms and their edge rate."""
+    """Progressions linked by common factors: their period, their terms, and edges per tick."""
 
     period: int
     terms: Terms
-    rate: Fraction
+    density: Fraction
 
 
 @dataclass(frozen=True, slots=True)
 class MergedF1:
     """The edges of one tree; trees are joined and compared from their terms alone.
 
-    >>> a = MergedF1.of([Progression(9, 0), Progression(9, 3)])
-    >>> b = MergedF1.of([Progression(6, 0), Progression(6, 4)])
+    Terms count in ticks of a clock ``(unit, instant of a tick)``, without which slides in whole minutes
+    would all have a factor in common. Trees to be joined are best given one clock.
+
+    >>> a = MergedF1.of([Progression(9, 0), Progression(9, 3)], clock=(1, 0))
+    >>> b = MergedF1.of([Progression(6, 0), Progression(6, 4)], clock=(1, 0))
     >>> a.rate, b.rate, a.common(b), a.union(b).rate
     (Fraction(2, 9), Fraction(1, 3), Fraction(1, 9), Fraction(4, 9))
     """
 
+    clock: tuple[int, int]
     components: tuple[Component, ...]
-    rate: Fraction
+    density: Fraction
 
     @classmethod
-    def of(cls, progressions: Iterable[Progression], most: int = MOST) -> MergedF1:
+    def of(
+        cls, progressions: Iterable[Progression], most: int = MOST, clock: tuple[int, int] | None = None
+    ) -> MergedF1:
         """The terms of these progressions, in at most ``most`` intersections."""
+        some = reduce_progressions(progressions)
+        unit, shift = clock or (common_unit(some) if some else (1, 0))
+        ticks = [(p.period // unit, (p.residue - shift) % p.period // unit) for p in some]
         budget = Budget(most)
-        linked = _link([(p.period, [p]) for p in reduce_progressions(progressions)])
-        return cls._of([_component([p for some in parts for p in some], budget) for parts in linked])
+        linked = _link([(key[0], {key: 1}) for key in ticks])
+        return cls._of((unit, shift), [_join(terms, budget) for terms in linked])
 
     @classmethod
-    def _of(cls, components: Iterable[Component]) -> MergedF1:
+    def _of(cls, clock: tuple[int, int], components: Iterable[Component]) -> MergedF1:
         some = tuple(components)
-        return cls(some, _either(c.rate for c in some))
+        return cls(clock, some, 1 - prod((1 - c.density for c in some), start=Fraction(1)))
+
+    @property
+    def rate(self) -> Fraction:
+        """Edges per unit of time."""
+        return self.density / self.clock[0]
 
     def common(self, other: MergedF1, most: int = MOST) -> Fraction:
         """Edges per unit of time that both have, from the terms of both and nothing else."""
-        union = self._joined(other, Budget(most), rate_only=True)
-        return self.rate + other.rate - union.rate
+        return self.rate + other.rate - self._joined(other, Budget(most), with_terms=False).rate
 
     def union(self, other: MergedF1, most: int = MOST) -> MergedF1:
         """The edges of both."""
-        return self._joined(other, Budget(most), rate_only=False)
+        return self._joined(other, Budget(most), with_terms=True)
 
-    def _joined(self, other: MergedF1, budget: Budget, rate_only: bool) -> MergedF1:
-        sides = [(c.period, (0, c)) for c in self.components] + [(c.period, (1, c)) for c in other.components]
-        joined = []
-        for parts in _link(sides):
-            mine = [c for side, c in parts if side == 0]
-            theirs = [c for side, c in parts if side == 1]
-            if len(parts) == 1:
-                joined.append(parts[0][1])
-            elif rate_only:
-                joined.append(_meet(mine, theirs, budget))
+    def _joined(self, other: MergedF1, budget: Budget, with_terms: bool) -> MergedF1:
+        clock = _finer(self.clock, other.clock)
+        mine, theirs = self._on(clock, budget), other._on(clock, budget)
+        sides = [(c.period, (0, c)) for c in mine] + [(c.period, (1, c)) for c in theirs]
+        joined: list[Component] = []
+        for group in _link(sides):
+            if len(group) == 1:
+                joined.append(group[0][1])
+            elif with_terms:
+                joined.append(_join([c.terms for _, c in group], budget))
             else:
-                joined.append(_join(mine + theirs, budget))
-        return MergedF1._of(joined)
+                joined.append(_meet([c for s, c in group if not s], [c for s, c in group if s], budget))
+        return MergedF1._of(clock, joined)
+
+    def _on(self, clock: tuple[int, int], budget: Budget) -> tuple[Component, ...]:
+        """The components in ticks of a finer clock, where all periods have the finer ticks in common."""
+        if clock == self.clock:
+            return self.components
+        steps, first = self.clock[0] // clock[0], (self.clock[1] - clock[1]) // clock[0]
+        finer = [
+            {(n * steps, (r * steps + first) % (n * steps)): c for (n, r), c in component.terms.items()}
+            for component in self.components
+        ]
+        return (_join(finer, budget),) if finer else ()
 
 
 class Budget:
@@ -122,18 +148,6 @@ def intersect(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int] | None:
     return period, a[1] + a[0] * (apart * pow(a[0] // factor, -1, steps) % steps)
 
 
-def _component(progressions: list[Progression], budget: Budget) -> Component:
-    terms: Terms = {}
-    for p in progressions:
-        terms = _added(terms, {(p.period, p.residue): 1}, budget)
-    return _finished(terms)
-
-
-def _finished(terms: Terms) -> Component:
-    period = lcm(*(key[0] for key in terms))
-    return Component(period, terms, Fraction(sum(c * (period // key[0]) for key, c in terms.items()), period))
-
-
 def _added(a: Terms, b: Terms, budget: Budget) -> Terms:
     """The terms of the union: those of both, less those of the intersection."""
     budget.spend(len(a) * len(b))
@@ -148,17 +162,19 @@ def _added(a: Terms, b: Terms, budget: Budget) -> Terms:
     return {key: coefficient for key, coefficient in union.items() if coefficient}
 
 
-def _join(components: list[Component], budget: Budget) -> Component:
-    terms = components[0].terms
-    for component in components[1:]:
-        terms = _added(terms, component.terms, budget)
-    return _finished(terms)
+def _join(parts: list[Terms], budget: Budget) -> Component:
+    terms = parts[0]
+    for more in parts[1:]:
+        terms = _added(terms, more, budget)
+    period = lcm(*(key[0] for key in terms))
+    edges = sum(c * (period // n) for (n, _), c in terms.items())
+    return Component(period, terms, Fraction(edges, period))
 
 
 def _meet(mine: list[Component], theirs: list[Component], budget: Budget) -> Component:
-    """The edge rate of the union without its terms: one sum over pairs of terms."""
-    a = mine[0] if len(mine) == 1 else _join(mine, budget)
-    b = theirs[0] if len(theirs) == 1 else _join(theirs, budget)
+    """The union's density without its terms: one sum over pairs of terms."""
+    a = mine[0] if len(mine) == 1 else _join([c.terms for c in mine], budget)
+    b = theirs[0] if len(theirs) == 1 else _join([c.terms for c in theirs], budget)
     budget.spend(len(a.terms) * len(b.terms))
     period = lcm(a.period, b.period)
     common = 0
@@ -167,19 +183,19 @@ def _meet(mine: list[Component], theirs: list[Component], budget: Budget) -> Com
             factor = gcd(m, n)
             if (r - s) % factor == 0:
                 common += c * d * (period // m // (n // factor))
-    return Component(period, {}, a.rate + b.rate - Fraction(common, period))
+    return Component(period, {}, a.density + b.density - Fraction(common, period))
 
 
-def _either(rates: Iterable[Fraction]) -> Fraction:
-    """The rate of the union of sets of edges that meet as if by chance."""
-    return 1 - prod((1 - rate for rate in rates), start=Fraction(1))
+def _finer(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
+    """The coarsest clock that ticks whenever either does."""
+    return (a if a == b else (gcd(a[0], b[0], a[1] - b[1]), a[1]))
 
 
-def _link(parts: list[tuple[int, object]]) -> list[list]:  # type: ignore[type-arg]
-    """The parts in groups, so that periods of two groups have no common factor."""
-    groups: list[tuple[int, list[object]]] = []
+def _link(parts: list[tuple[int, Any]]) -> list[list[Any]]:
+    """The parts in groups, so that periods of different groups have no common factor."""
+    groups: list[tuple[int, list[Any]]] = []
     for period, part in parts:
-        apart = [g for g in groups if gcd(g[0], period) == 1]
         linked = [g for g in groups if gcd(g[0], period) > 1]
-        groups = [*apart, (lcm(period, *(g[0] for g in linked)), [x for g in linked for x in g[1]] + [part])]
+        groups = [g for g in groups if gcd(g[0], period) == 1]
+        groups.append((lcm(period, *(g[0] for g in linked)), [x for g in linked for x in g[1]] + [part]))
     return [group for _, group in groups]
