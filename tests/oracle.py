@@ -35,11 +35,16 @@ class Overflow(Exception):
 
 @dataclass
 class Streamed:
-    """What a stream gave: all answers, those after each batch (the last: at the end), and the counts."""
+    """What a stream gave: all answers, those after each batch (the last: at the end), and the counts.
+
+    ``late`` are rows that missed a window of a query that wanted them, ``missing`` those that missed a
+    window of any query, whatever its predicate.
+    """
 
     answers: Answers
     rounds: list[Answers] = field(default_factory=list)
     late: int = 0
+    missing: int = 0
     untimed: int = 0
 
 
@@ -95,14 +100,15 @@ def answer_stream(
                 streamed.untimed += 1
                 continue
             highest = max(highest, instant - lateness)
-            late = False
+            missed = []
             for query in queries:
                 for start in starts(query.window, instant):
                     if start + query.window.range <= watermark:
-                        late = True
+                        missed.append(query)
                     else:
                         open_windows[query.name].setdefault(start, []).append(row)
-            streamed.late += late
+            streamed.missing += bool(missed)
+            streamed.late += any(expr_oracle.holds(query.predicate, row, types) for query in missed)
         watermark = highest
         close(watermark)
     close(math.inf)

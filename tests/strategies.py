@@ -10,6 +10,7 @@ import datetime
 import itertools
 import os
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -192,6 +193,7 @@ def windows(draw: st.DrawFn) -> Window:
     return Window(length, slide, offset)
 
 
+@cache
 def columns_of_type(*types: str) -> st.SearchStrategy[Expr]:
     """A bare column of one of the SQL types."""
     return st.sampled_from([Column(name) for name, of in SQL_TYPES.items() if of in types])
@@ -201,6 +203,7 @@ def _calls(functions: list[str], *args: st.SearchStrategy[Expr]) -> st.SearchStr
     return st.builds(lambda f, *a: Call(f, a), st.sampled_from(functions), *args)
 
 
+@cache
 def numbers(depth: int = 1) -> st.SearchStrategy[Expr]:
     """A numeric expression: columns and constants, at ``depth`` above 0 also arithmetic on them."""
     constants = st.integers(-3, 3).map(lambda v: Literal(v, "bigint"))
@@ -219,6 +222,7 @@ def numbers(depth: int = 1) -> st.SearchStrategy[Expr]:
     )
 
 
+@cache
 def predicates(depth: int = 2) -> st.SearchStrategy[Expr]:
     """A condition: true, false or null for a row, including always and never."""
     text = st.text("abé", max_size=2).map(lambda v: Literal(v, "string"))
@@ -254,6 +258,7 @@ def predicates(depth: int = 2) -> st.SearchStrategy[Expr]:
     )
 
 
+@cache
 def arguments(types: frozenset[str]) -> st.SearchStrategy[Expr]:
     """An expression of one of the SQL types that an aggregate takes."""
     choices = [columns_of_type(*types)]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import aggregate_oracle
 import oracle
+import pandas
 import polars
 import pyarrow as pa
 import pytest
@@ -103,8 +104,8 @@ def test_each_round_answers_what_is_due_and_counts_what_is_late(
     except oracle.Overflow:
         return
     driven = drive(case.queries, batches, TIME, lateness, buckets, forgetful)
-    assert (driven.seen.late, driven.seen.untimed) == (expected.late, expected.untimed)
-    assert driven.seen.rows == case.table.num_rows
+    assert expected.late <= driven.seen.late <= expected.missing
+    assert (driven.seen.rows, driven.seen.untimed) == (case.table.num_rows, expected.untimed)
     for results, answers in zip(driven.rounds, expected.rounds, strict=True):
         for query in case.queries:
             assert_same(query, results.get(query.name), answers[query.name])
@@ -138,6 +139,15 @@ def test_every_technique_gives_the_same_answers(technique: str, data: st.DataObj
     )
 
 
+@given(cases(max_queries=5))
+def test_the_order_of_the_queries_does_not_matter(case: Case) -> None:
+    assert_agree(
+        case.queries,
+        lambda: run(case.queries[::-1], case.table),
+        lambda: oracle.answer(case.queries, case.rows, TIME, SQL_TYPES),
+    )
+
+
 @pytest.mark.parametrize("library", ["pandas", "polars", "record batches"])
 def test_other_libraries_tables_are_as_good(library: str) -> None:
     table = pa.table(
@@ -150,7 +160,7 @@ def test_other_libraries_tables_are_as_good(library: str) -> None:
         }
     )
     convert = {
-        "pandas": lambda t: t.to_pandas(types_mapper={pa.int64(): "Int64"}.get),
+        "pandas": lambda t: t.to_pandas(types_mapper={pa.int64(): pandas.Int64Dtype()}.get),
         "polars": polars.from_arrow,
         "record batches": lambda t: t.to_batches(),
     }[library]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.duration import format_duration, parse_duration
@@ -129,11 +129,13 @@ def test_formats(microseconds: int, text: str) -> None:
     assert format_duration(microseconds) == text
 
 
+@settings(deadline=None)
 @given(st.integers(-(10**17), 10**17))
 def test_what_is_written_is_read_back(microseconds: int) -> None:
     assert parse_duration(format_duration(microseconds), negative=True) == microseconds
 
 
+@settings(deadline=None)
 @given(st.text(max_size=30))
 def test_any_text_is_a_duration_or_an_error(text: str) -> None:
     try:

@@ -8,14 +8,14 @@ import pytest
 
 from weft.errors import JobError
 from weft.job import (
-    ConsoleSink,
-    FilesSource,
-    GeneratorSource,
+    FromFiles,
+    FromGenerator,
+    FromSpark,
     Job,
-    MemorySink,
-    ParquetSink,
-    PythonSink,
-    SparkSource,
+    ToConsole,
+    ToFunction,
+    ToMemory,
+    ToParquet,
     load,
     parse,
 )
@@ -55,19 +55,19 @@ def changed(old: str, new: str) -> str:
 
 def test_a_whole_job(tmp_path):
     job = parse(GOOD, tmp_path)
-    assert job.source == FilesSource(tmp_path / "trades", max_files_per_batch=2)
+    assert job.source == FromFiles(tmp_path / "trades", max_files_per_batch=2)
     assert (job.stream.time, job.stream.lateness, job.stream.idle_timeout) == ("ts", 10_000_000, 60_000_000)
     assert job.stream.checkpoint == tmp_path / "state"
-    assert job.sink == ParquetSink(tmp_path / "answers")
+    assert job.sink == ToParquet(tmp_path / "answers")
     assert (job.spark.master, job.spark.buckets) == ("local[2]", 4)
     assert job.spark.conf == {"spark.sql.shuffle.partitions": "4", "spark.ui.enabled": "false"}
 
 
 def test_the_least_job_has_sensible_defaults():
     job = parse('[source]\nkind = "generator"\n[stream]\ntime = "ts"\n[queries]\nsql = "SELECT 1"')
-    assert isinstance(job.source, GeneratorSource)
-    assert job.sink == ConsoleSink()
-    assert job.stream.close_at_end
+    assert isinstance(job.source, FromGenerator)
+    assert job.sink == ToConsole()
+    assert (job.stream.trigger, job.stream.close_at_end) == ("available now", None)
 
 
 def test_a_spark_source_takes_any_format_and_options():
@@ -77,20 +77,20 @@ def test_a_spark_source_takes_any_format_and_options():
             'kind = "spark"\nformat = "rate"\noptions = { rowsPerSecond = 100 }',
         )
     )
-    assert job.source == SparkSource("rate", {"rowsPerSecond": "100"})
+    assert job.source == FromSpark("rate", {"rowsPerSecond": "100"})
 
 
 def test_other_sinks():
-    assert parse(changed('kind = "parquet"\npath = "answers"', 'kind = "memory"')).sink == MemorySink()
+    assert parse(changed('kind = "parquet"\npath = "answers"', 'kind = "memory"')).sink == ToMemory()
     job = parse(changed('kind = "parquet"\npath = "answers"', 'kind = "python"\nfunction = "math:sqrt"'))
-    assert isinstance(job.sink, PythonSink)
+    assert isinstance(job.sink, ToFunction)
     assert job.sink.load()(4) == 2
 
 
 @pytest.mark.parametrize("function", ["math", "math:", "math:nothing", "no_such_module:f", "math:pi", ":f"])
 def test_a_python_sink_that_cannot_be_loaded(function):
     with pytest.raises(JobError, match="function"):
-        PythonSink(function).load()
+        ToFunction(function).load()
 
 
 @pytest.mark.parametrize(

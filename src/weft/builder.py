@@ -67,7 +67,8 @@ class QueryBuilder:
             shift = parse_duration(offset, "offset", negative=True)
             frame = Window(size, step, shift - size if ends_at_multiples else shift)
         except QueryError as error:
-            raise error.of(self.name) from None
+            hint = error.hint or "write for example .window('12 min', '5 min')"
+            raise QueryError(error.message, query=self.name, hint=hint) from None
         return replace(self, frame=frame, time=time)
 
     def aggregate(self, **items: str) -> QueryBuilder:

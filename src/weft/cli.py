@@ -9,7 +9,7 @@ import sys
 from enum import StrEnum
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -24,7 +24,7 @@ from weft.errors import CheckpointError, JobError, QueryError, WeftError
 from weft.report import Report, step_bar
 
 app = typer.Typer(
-    help="Hundreds of sliding-window queries over one stream for little more than the price of one, on Spark.",
+    help="Hundreds of sliding-window queries over one stream for the price of about one, on Spark.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,

@@ -24,7 +24,7 @@ from weft.settings import NO_TIME, Duration, Options, read_kind, read_section, r
 
 
 @dataclass(frozen=True, slots=True)
-class FilesSource:
+class FromFiles:
     """A folder of Parquet, CSV or JSON files; ``direct`` reads them inside weft's own tasks."""
 
     path: Path
@@ -32,10 +32,14 @@ class FilesSource:
     schema: Options | None = None
     max_files_per_batch: int | None = None
     direct: bool = True
+    on_bad_file: str = "fail"
+    delimiter: str = ","
+    header: bool = True
+    quote: str = '"'
 
 
 @dataclass(frozen=True, slots=True)
-class GeneratorSource:
+class FromGenerator:
     """Generated trades, the same for the same seed."""
 
     rows: int = 1_000_000
@@ -45,9 +49,19 @@ class GeneratorSource:
     disorder: Duration = NO_TIME
     files: int = 8
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """What the generator takes besides the number of rows."""
+        return {
+            "rate": self.rate,
+            "symbols": self.symbols,
+            "seed": self.seed,
+            "disorder": self.disorder / 1e6,
+        }
+
 
 @dataclass(frozen=True, slots=True)
-class SparkSource:
+class FromSpark:
     """Any format that Spark's ``readStream`` knows, with its options."""
 
     format: str
@@ -57,13 +71,17 @@ class SparkSource:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """How event time runs and when windows are answered."""
+    """How event time runs and when windows are answered.
+
+    ``trigger`` is "available now" (take what is there, then end) or an interval between batches.
+    At the end the windows still open are answered, unless ``close_at_end`` is false.
+    """
 
     time: str
     lateness: Duration = NO_TIME
     trigger: str = "available now"
     idle_timeout: Duration | None = None
-    close_at_end: bool = True
+    close_at_end: bool | None = None
     checkpoint: Path | None = None
 
 
@@ -76,34 +94,34 @@ class Queries:
 
 
 @dataclass(frozen=True, slots=True)
-class ParquetSink:
+class ToParquet:
     """One Parquet table per query under ``path``."""
 
     path: Path
 
 
 @dataclass(frozen=True, slots=True)
-class ConsoleSink:
-    """The first ``rows`` results of each query and batch, printed."""
+class ToConsole:
+    """The first ``rows`` results of each query and step, printed."""
 
     rows: int = 10
 
 
 @dataclass(frozen=True, slots=True)
-class MemorySink:
+class ToMemory:
     """Results kept in the process; the command prints how many there were."""
 
 
 @dataclass(frozen=True, slots=True)
-class PythonSink:
-    """A function ``module:name`` called with each batch's results and its id."""
+class ToFunction:
+    """A function ``module:name`` called with each step's results (Arrow tables by query) and its number."""
 
     function: str
 
     def load(self) -> Callable[..., Any]:
         """The function itself.
 
-        >>> PythonSink("math:sqrt").load()(9.0)
+        >>> ToFunction("math:sqrt").load()(9.0)
         3.0
         """
         module, _, name = self.function.partition(":")
@@ -128,12 +146,12 @@ class Spark:
     conf: Options = field(default_factory=lambda: Options({}))
 
 
-SOURCES: Mapping[str, type] = {"files": FilesSource, "generator": GeneratorSource, "spark": SparkSource}
+SOURCES: Mapping[str, type] = {"files": FromFiles, "generator": FromGenerator, "spark": FromSpark}
 SINKS: Mapping[str, type] = {
-    "parquet": ParquetSink,
-    "console": ConsoleSink,
-    "memory": MemorySink,
-    "python": PythonSink,
+    "parquet": ToParquet,
+    "console": ToConsole,
+    "memory": ToMemory,
+    "python": ToFunction,
 }
 FORMATS = ("parquet", "csv", "json")
 
@@ -142,10 +160,10 @@ FORMATS = ("parquet", "csv", "json")
 class Job:
     """Everything a job file says, checked."""
 
-    source: FilesSource | GeneratorSource | SparkSource
+    source: FromFiles | FromGenerator | FromSpark
     stream: Stream
     sql: str
-    sink: ParquetSink | ConsoleSink | MemorySink | PythonSink
+    sink: ToParquet | ToConsole | ToMemory | ToFunction
     spark: Spark
 
 
@@ -192,7 +210,7 @@ def parse(text: str, base: Path = Path()) -> Job:
         if name not in tables:
             raise JobError(f"the section [{name}] is missing")
     source = read_kind(tables["source"], SOURCES, "source", base)
-    if isinstance(source, FilesSource) and source.format not in FORMATS:
+    if isinstance(source, FromFiles) and source.format not in FORMATS:
         raise JobError(f"[source] format must be one of {', '.join(FORMATS)}, not '{source.format}'")
     return Job(
         source=source,

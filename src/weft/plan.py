@@ -37,7 +37,8 @@ class Tree:
 class Plan:
     """What runs: every query in one tree; costs in operations per second at ``rate`` rows per second.
 
-    ``alone`` is what the same queries would cost one by one.
+    ``alone`` is what the same queries would cost one by one. ``model`` says whether each tree reads the stream
+    (*separate*) or all get their slices from one *composite*; ``unit`` is what costs count per second.
     """
 
     trees: tuple[Tree, ...]
@@ -46,6 +47,9 @@ class Plan:
     nodes: int = 1
     cost: float = 0.0
     alone: float = 0.0
+    model: str = "separate"
+    unit: str = "operations"
+    capacities: tuple[float, ...] = ()
 
     @property
     def queries(self) -> tuple[Query, ...]:

@@ -54,10 +54,12 @@ class Call:
 
     def __str__(self) -> str:
         name, args = self.function, [str(a) for a in self.args]
-        if not name[0].isalpha() and len(args) == 2 or name in ("and", "or", "like"):
+        if len(args) == 2 and (not name[0].isalpha() or name in ("and", "or", "like")):
             return "(" + f" {name.upper()} ".join(args) + ")"
         if name == "cast":
             return f"cast({args[0]} AS {args[1][1:-1]})"
+        if name == "like" and len(args) == 3:
+            return f"({args[0]} LIKE {args[1]} ESCAPE {args[2]})"
         if name == "in":
             return f"({args[0]} IN ({', '.join(args[1:])}))"
         return f"{name}({', '.join(args)})"
@@ -94,9 +96,15 @@ class Window:
     def __post_init__(self) -> None:
         for name in ("range", "slide"):
             if getattr(self, name) <= 0:
-                raise QueryError(f"the window's {name} must be positive, not {getattr(self, name)} µs")
+                raise QueryError(
+                    f"the window's {name} must be positive, not {getattr(self, name)} µs",
+                    hint=f"give a {name} of at least 1 microsecond",
+                )
             if getattr(self, name) > LONGEST:
-                raise QueryError(f"the window's {name} is longer than {LONGEST} µs (100 years)")
+                raise QueryError(
+                    f"the window's {name} of {getattr(self, name)} µs is longer than 100 years",
+                    hint=f"give a shorter {name}",
+                )
         if self.range // self.slide > MOST_OVERLAP:
             raise QueryError(
                 f"each instant would be in {self.range // self.slide:,} windows (range / slide)",

@@ -19,15 +19,27 @@ from rich.table import Table
 from weft.bench import Progress as Step
 
 SHOWN = 12
+COLUMNS = (
+    "seq",
+    "rows",
+    "rows_per_second",
+    "late",
+    "bad",
+    "watermark",
+    "results",
+    "state_rows",
+    "state_bytes",
+    "seconds",
+)
 
 
 class Report:
-    """What each batch did, as it happens.
+    """What each step of a stream did, as it happens.
 
     >>> import sys
     >>> with Report(Console(file=sys.stdout)) as report:
-    ...     report.batch({"batch": 0, "rows": 5, "late": 0})
-    {"batch": 0, "rows": 5, "late": 0}
+    ...     report.step({"seq": 1, "rows": 5, "late": 0})
+    {"seq": 1, "rows": 5, "late": 0}
     """
 
     def __init__(self, console: Console) -> None:
@@ -47,8 +59,8 @@ class Report:
         if self._live:
             self._live.stop()
 
-    def batch(self, progress: Any) -> None:
-        """Show one batch: a dataclass or a mapping of what it did."""
+    def step(self, progress: Any) -> None:
+        """Show one step of a stream: a dataclass or a mapping of what it did."""
         facts = dataclasses.asdict(progress) if dataclasses.is_dataclass(progress) else dict(progress)  # type: ignore[arg-type]
         if self._live:
             self.recent.append(facts)
@@ -67,12 +79,11 @@ class Report:
         self.console.out(json.dumps(facts, default=str), highlight=False)
 
     def _table(self) -> Table:
-        names = list(self.recent[-1]) if self.recent else []
-        table = Table(*map(_words, names), expand=False)
+        table = Table(*map(_words, COLUMNS))
         for column in table.columns:
             column.justify = "right"
         for facts in self.recent:
-            table.add_row(*(_shown(name, facts.get(name)) for name in names))
+            table.add_row(*(_shown(name, facts.get(name)) for name in COLUMNS))
         return table
 
 
@@ -107,7 +118,13 @@ def _shown(name: str, value: Any) -> str:
     for ending, form in FORMS.items():
         if name.endswith(ending) and not isinstance(value, str):
             return form(value)
-    return f"{value:,.2f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+    return (
+        f"{value:,.2f}"
+        if isinstance(value, float)
+        else f"{value:,}"
+        if isinstance(value, int)
+        else str(value)
+    )
 
 
 def _instant(microseconds: int) -> str:

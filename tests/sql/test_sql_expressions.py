@@ -103,6 +103,8 @@ def test_operators(text: str, expected: Expr) -> None:
         ("a || b = c", "(a || b) = c"),
         ("a + b IN (1)", "(a + b) IN (1)"),
         ("a::double / b", "(a::double) / b"),
+        ("a = b IS NULL", "(a = b) IS NULL"),
+        ("!a = b", "NOT (a = b)"),
     ],
 )
 def test_precedence(text: str, same: str) -> None:

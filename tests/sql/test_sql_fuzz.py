@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import weft
@@ -16,10 +16,10 @@ SEEDS = [
     "SELECT sum(CASE WHEN a LIKE 'x%' THEN -1 ELSE CAST(b AS bigint) END) / count(1) AS r FROM t [RANGE 90s]",
 ]
 ODD = """
-' " ` /* */ -- ; , . ( ) [ ] { } | || -> => :: : @ ? $ # ~ ^ & << 1e 0x 0xF x'1' r'a' N'a' 10L 1.5BD AS IS NULL
-NOT ANY ALL SOME EXISTS OVER WITHIN IGNORE RESPECT NULLS INTERVAL DATE TIMESTAMP VALUES TABLE LATERAL PIVOT FOR
-UNNEST ARRAY STRUCT MAP PRIOR CONNECT MATCH_RECOGNIZE AT COLLATE ESCAPE BETWEEN SYMMETRIC CASE WHEN THEN END
-DISTINCT FROM WHERE GROUP BY HAVING ORDER LIMIT UNION SELECT WITH RANGE SLIDE OFFSET ROWS HOP TUMBLE window
+' " ` /* */ -- ; , . ( ) [ ] { } | || -> => :: : @ ? $ # ~ ^ & << 1e 0x 0xF x'1' r'a' N'a' 10L 1.5BD AS IS
+NULL NOT ANY ALL SOME EXISTS OVER WITHIN IGNORE RESPECT NULLS INTERVAL DATE TIMESTAMP VALUES TABLE LATERAL
+PIVOT FOR UNNEST ARRAY STRUCT PRIOR CONNECT MATCH_RECOGNIZE AT COLLATE ESCAPE BETWEEN SYMMETRIC CASE WHEN
+THEN END DISTINCT FROM WHERE GROUP BY HAVING ORDER LIMIT UNION SELECT WITH RANGE SLIDE OFFSET ROWS HOP window
 """.split()  # noqa: SIM905
 ODD += ["\\", "\x00", "\ud800", "٣", "é", "\ufeff", "\r", "\n-- name: q1\n"]
 
@@ -36,6 +36,7 @@ def try_to_read(text: str) -> None:
         assert len({q.name for q in queries}) == len(queries)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=80))
 @example("SELECT")
 @example("\ud800")
@@ -45,6 +46,7 @@ def test_any_text(text: str) -> None:
     try_to_read(text)
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_mutilated_queries(data: st.DataObject) -> None:
     words = data.draw(st.sampled_from(SEEDS)).replace("(", " ( ").replace(")", " ) ").split(" ")
@@ -55,6 +57,7 @@ def test_mutilated_queries(data: st.DataObject) -> None:
     try_to_read(" ".join(words))
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(ODD), max_size=12))
 def test_expressions_of_odd_words(words: list[str]) -> None:
     try_to_read(f"SELECT sum({' '.join(words)}) FROM t [RANGE '1 s'] WHERE {' '.join(reversed(words))}")

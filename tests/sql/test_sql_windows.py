@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import weft
@@ -130,6 +130,7 @@ def durations(draw: st.DrawFn, smallest: int = 1) -> tuple[int, str, str]:
     return count * unit, f"'{count} {short}'", f"INTERVAL '{count}' {long}"
 
 
+@settings(deadline=None)
 @given(durations(), durations(), durations(smallest=-500))
 def test_the_spellings_agree(
     size: tuple[int, str, str], slide: tuple[int, str, str], offset: tuple[int, str, str]

@@ -42,6 +42,10 @@ class AggregateFunction:
     summary: str
     keeps_type: bool = False
 
+    def __reduce__(self) -> tuple[Callable[[str], AggregateFunction], tuple[str]]:
+        # A program travels to tasks; its functions travel by name.
+        return _named, (self.name,)
+
     @property
     def arity(self) -> int:
         """How many arguments it takes."""
@@ -71,6 +75,10 @@ class AggregateFunction:
             all(m.commutative for m in monoids),
             len(values) == 1 and values[0].selective and self.keeps_type,
         )
+
+
+def _named(name: str) -> AggregateFunction:
+    return FUNCTIONS[name]
 
 
 def _counts(states: States) -> np.ndarray:

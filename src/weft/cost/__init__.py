@@ -1,5 +1,18 @@
-"""Costs: rates, edge rates and operations per technique."""
+"""Costs: operations per edge of each technique, prices of trees, and what operations cost on a machine."""
 
-from weft.cost.model import edges_per_second, final_operations
+from weft.cost.constants import Constants
+from weft.cost.omega import OMEGAS, Omega, find_omega, operations_per_edge
+from weft.cost.price import MODELS, Price, composite_cost, find_price, separate_cost
 
-__all__ = ["edges_per_second", "final_operations"]
+__all__ = [
+    "MODELS",
+    "OMEGAS",
+    "Constants",
+    "Omega",
+    "Price",
+    "composite_cost",
+    "find_omega",
+    "find_price",
+    "operations_per_edge",
+    "separate_cost",
+]

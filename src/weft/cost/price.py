@@ -1,9 +1,11 @@
-"""Prices: what a plan costs, as ``base + sum over trees of (tree + combine * E * Omega + answer * answers)``.
+"""Prices: what a plan costs, from the operations of its trees.
 
 *Separate* trees each read the stream, as in Guirguis et al., CIKM 2011: ``m*lambda + sum E_i*Omega_i``.
 *Composite* trees get their slices from one shared stream of partials, as in TriWeave: the stream is read once,
 and each tree merges the composite's slices into its own. The papers give no formula for it; ours is
 ``lambda + m*E_all + sum E_i*Omega_i``, E_all the edge rate of the composite of all trees.
+*Per node*, TriWeave on each of many nodes: every node with a tree reads the stream once, and its trees merge
+slices unless there is only one: ``sum over nodes of lambda + m_k*E_all [m_k > 1] + sum E_i*Omega_i``.
 """
 
 from __future__ import annotations
@@ -14,32 +16,42 @@ from dataclasses import dataclass
 from weft.cost.constants import Constants
 from weft.errors import QueryError
 
-MODELS = ("separate", "composite")
+MODELS = ("separate", "per-node", "composite")
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What is paid once, per tree, per final operation and per answered window; in ``unit`` per second."""
+    """What is paid once, per node with a tree, per tree, per final operation and per answered window.
 
-    base: float
-    tree: float
+    Where ``lone_free``, a tree that is alone on its node does not pay the price of a tree.
+    """
+
+    base: float = 0.0
+    node: float = 0.0
+    tree: float = 0.0
     combine: float = 1.0
     answer: float = 0.0
+    lone_free: bool = False
     unit: str = "operations"
 
-    def of_tree(self, edges: float, omega: float, answers: float = 0.0) -> float:
-        """What one tree costs, the base apart.
+    @property
+    def reading(self) -> float:
+        """What reading the stream once costs, whoever pays for it."""
+        return self.base or self.node or self.tree
 
-        >>> Price(base=0.0, tree=1.2).of_tree(edges=0.25, omega=6.0)
-        2.7
+    def separate(self) -> Price:
+        """The same where each tree reads the stream.
+
+        >>> find_price("composite", rate=100.0, composite=0.44).separate() == find_price("separate", rate=100.0)
+        True
         """
-        return self.tree + self.combine * edges * omega + self.answer * answers
+        return Price(0.0, 0.0, self.reading, self.combine, self.answer, False, self.unit)
 
 
 def find_price(
     model: str,
     rate: float,
-    composite: float,
+    composite: float = 0.0,
     constants: Constants | None = None,
     predicates: int = 0,
     groups: float = 1.0,
@@ -48,17 +60,22 @@ def find_price(
 
     With constants, in nanoseconds, for so many predicates and groups (the mean number per slice).
 
-    >>> find_price("composite", rate=100.0, composite=0.44)
-    Price(base=100.0, tree=0.44, combine=1.0, answer=0.0, unit='operations')
+    >>> price = find_price("composite", rate=100.0, composite=0.44)
+    >>> price.base, price.tree, price.unit
+    (100.0, 0.44, 'operations')
     """
     if model not in MODELS:
         raise QueryError(f"no cost model is called {model!r}", hint=f"choose one of {', '.join(MODELS)}")
-    if constants is None:
-        return Price(0.0, rate) if model == "separate" else Price(rate, composite)
-    reading = rate * (constants.row + predicates * constants.predicate)
-    merging = composite * groups * constants.merge
-    base, tree = (0.0, reading) if model == "separate" else (reading, merging)
-    return Price(base, tree, groups * constants.combine, groups * constants.answer, "ns")
+    cost = constants or Constants(row=1.0, combine=1.0, answer=0.0, merge=1.0, predicate=0.0)
+    reading = rate * (cost.row + predicates * cost.predicate)
+    merging = composite * groups * cost.merge
+    more = (groups * cost.combine, groups * cost.answer)
+    unit = "operations" if constants is None else "ns"
+    if model == "separate":
+        return Price(0.0, 0.0, reading, *more, unit=unit)
+    if model == "per-node":
+        return Price(0.0, reading, merging, *more, lone_free=True, unit=unit)
+    return Price(reading, 0.0, merging, *more, unit=unit)
 
 
 def separate_cost(rate: float, trees: Iterable[tuple[float, float]]) -> float:
@@ -67,8 +84,7 @@ def separate_cost(rate: float, trees: Iterable[tuple[float, float]]) -> float:
     >>> round(separate_cost(1.2, [(0.25, 6.0), (0.2, 2.0)]), 9)
     4.3
     """
-    price = find_price("separate", rate, 0.0)
-    return price.base + sum(price.of_tree(edges, omega) for edges, omega in trees)
+    return sum(rate + edges * omega for edges, omega in trees)
 
 
 def composite_cost(rate: float, composite: float, trees: Iterable[tuple[float, float]]) -> float:
@@ -77,5 +93,4 @@ def composite_cost(rate: float, composite: float, trees: Iterable[tuple[float, f
     >>> round(composite_cost(1.2, 0.4, [(0.25, 6.0), (0.2, 2.0)]), 9)
     3.9
     """
-    price = find_price("composite", rate, composite)
-    return price.base + sum(price.of_tree(edges, omega) for edges, omega in trees)
+    return rate + sum(composite + edges * omega for edges, omega in trees)

@@ -63,14 +63,12 @@ def partial(
     times, keep = _times(batch.column(program.time))
     evaluator = Evaluator(batch, strict=program.strict)
     signature, bitmaps = signatures(program.predicates, evaluator, batch.num_rows)
+    starts, ends, at = slices_of(program.progressions, times, keep)
+    at, late = _drop_unneeded(program, starts, at, watermark)
     wanted: np.ndarray = np.any(bitmaps, axis=1)
     if not wanted.all():
-        meets = wanted[signature] if signature.size else np.zeros(batch.num_rows, dtype=np.bool_)
-        kept = keep & meets if keep.size else meets
-    else:
-        kept = keep
-    starts, ends, at = slices_of(program.progressions, times, kept)
-    at, late = _drop_unneeded(program, starts, at, watermark)
+        meets = wanted[signature] if signature.size else wanted
+        at = np.where(meets, at, np.int32(-1))
     pieces = []
     for number in range(len(program.groupings)):
         pieces += _aggregate(

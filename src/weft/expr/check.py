@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import datetime
 import difflib
+import threading
 from functools import lru_cache
 from typing import Any
 
@@ -21,7 +22,7 @@ from weft.errors import QueryError
 from weft.expr.functions import ALIASES, FUNCTIONS
 from weft.expr.node import Node, refusal, text_of
 from weft.expr.rules import arity_error
-from weft.expr.types import SQL_TYPES, arrow_type, sql_type, time_zone
+from weft.expr.types import SQL_TYPES, arrow_type, is_utc, sql_type, time_zone, zone_rules
 from weft.query import Call, Column, Expr, Literal
 
 DEEPEST = 200
@@ -77,19 +78,27 @@ class Compiler:
         # By identity: hashing a tree walks it, and the same tree comes back with every batch.
         self._compiled: dict[int, tuple[Expr, Node]] = {}
         self._size = 0
+        self._spellings: dict[Node, Expr] = {}
+        self._lock = threading.Lock()
 
     def compile(self, expr: Expr) -> Node:
         """The checked form of an expression; QueryError says what is wrong with it, and where."""
         found = self._compiled.get(id(expr))
         if found is not None:
             return found[1]
-        if len(self._compiled) > 10_000 or len(self._nodes) > 10 * LARGEST:
-            self._compiled.clear()
-            self._nodes.clear()
-        self._size = 0
-        node = self._visit(expr, 0)
-        self._compiled[id(expr)] = expr, node  # kept with the node, so that the identity stays taken
-        return node
+        with self._lock:
+            if len(self._compiled) > 10_000 or len(self._nodes) > 10 * LARGEST:
+                self._compiled.clear()
+                self._nodes.clear()
+            self._size = 0
+            self._spellings.clear()
+            node = self._visit(expr, 0)
+            self._compiled[id(expr)] = expr, node  # kept with the node, so that the identity stays taken
+            return node
+
+    def spelling(self, node: Node) -> Expr:
+        """How the node was last written."""
+        return self._spellings.get(node, node.source)
 
     def _visit(self, expr: Expr, depth: int) -> Node:
         self._size += 1
@@ -98,9 +107,15 @@ class Compiler:
         if self._size > LARGEST:
             raise refusal(expr, f"an expression has more than {LARGEST} parts", "split it into several")
         if isinstance(expr, Column):
-            return self._column(expr)
-        if isinstance(expr, Literal):
-            return self._literal(expr)
+            node = self._column(expr)
+        elif isinstance(expr, Literal):
+            node = self._literal(expr)
+        else:
+            node = self._call(expr, depth)
+        self._spellings[node] = expr
+        return node
+
+    def _call(self, expr: Call, depth: int) -> Node:
         function = FUNCTIONS.get(expr.function)
         if function is None:
             raise unknown_function(expr)
@@ -121,12 +136,15 @@ class Compiler:
                 column, f"the stream has {len(indices)} columns named '{column.name}'", "rename them"
             )
         arrow = self.types[indices[0]]
+        tz = time_zone(arrow)
         try:
             kind = sql_type(arrow)
+            if tz and not is_utc(tz):
+                zone_rules(tz)
         except QueryError as error:
             message = f"column '{column.name}' is {arrow}, which expressions cannot read"
             raise refusal(column, message, error.hint) from None
-        return self._intern(column, "column", (), kind, time_zone(arrow), column.name)
+        return self._intern(column, "column", (), kind, tz, column.name)
 
     def _literal(self, literal: Literal) -> Node:
         value, kind = literal.value, literal.type
@@ -179,12 +197,13 @@ class Compiler:
         """The node's values as another type."""
         if node.type == type and node.tz == tz:
             return node
+        source = self.spelling(node)
         if node.is_null:
-            return self.null(node.source, type, tz)
-        result = self.make(node.source, "cast", [node], type, tz)
+            return self.null(source, type, tz)
+        result = self.make(source, "cast", [node], type, tz)
         if node.is_literal and not result.is_literal:
             example = "'2024-01-31 12:30:00'" if type == "timestamp" else "'2024-01-31'"
-            raise refusal(node.source, f"{text_of(node.source)} is not a {type}", f"write it like {example}")
+            raise refusal(source, f"{text_of(source)} is not a {type}", f"write it like {example}")
         return result
 
     def _intern(

@@ -17,12 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.errors import QueryError
-from weft.expr.arrays import as_mask, take, values_of
+from weft.expr.arrays import as_mask, from_mask, take, values_of
 from weft.expr.check import Compiler, compiler_for
 from weft.expr.columns import canonical
 from weft.expr.functions import FUNCTIONS
-from weft.expr.kernels.logic import Bad, Value, bad_of, merge_bad, spread
-from weft.expr.node import Node, position_of, text_of
+from weft.expr.kernels.logic import Bad, Value, bad_of, merge_bad, reached, spread
+from weft.expr.node import Node, text_of
 from weft.query import Expr
 
 
@@ -44,9 +44,12 @@ class Evaluator:
         self._dictionaries: dict[str, tuple[Evaluator, npt.NDArray[Any]] | None] = {}
         self._bad: Bad = {}
 
-    def evaluate(self, expr: Expr) -> pa.Array:
-        """The values of an expression: bool, int64, float64, string, timestamp[us] or date32."""
-        return self._array(self._compiler.compile(expr))
+    def evaluate(self, expr: Expr, where: npt.NDArray[np.bool_] | None = None) -> pa.Array:
+        """The values of an expression: bool, int64, float64, string, timestamp[us] or date32.
+
+        ``where`` marks the rows whose values are used; what is bad in the others does not count.
+        """
+        return self._array(self._compiler.compile(expr), where)
 
     def mask(self, expr: Expr) -> npt.NDArray[np.bool_]:
         """The rows for which a condition is TRUE; FALSE and NULL are both left out."""
@@ -63,12 +66,14 @@ class Evaluator:
         """How many values were NULL because they were bad: rows times operations that failed in them."""
         return sum(mask.true_count for mask in self._bad.values())
 
-    def _array(self, node: Node) -> pa.Array:
+    def _array(self, node: Node, where: npt.NDArray[np.bool_] | None = None) -> pa.Array:
         value = self._value(node)
         if value.bad:
-            if self.strict:
-                raise self._error(value.bad)
-            merge_bad(self._bad, value.bad)
+            bad: Bad = {}
+            merge_bad(bad, value.bad if where is None else reached(value.bad, from_mask(where)))
+            if self.strict and bad:
+                raise self._error(bad)
+            merge_bad(self._bad, bad)
         return spread(value.data, self.batch.num_rows)
 
     def _error(self, bad: Bad) -> QueryError:
@@ -77,7 +82,6 @@ class Evaluator:
         failure = FUNCTIONS[node.function].failure if node.function in FUNCTIONS else "out of range"
         return QueryError(
             f"{failure} in {text_of(node.source)}, row {row} of the batch",
-            position=position_of(node.source),
             hint="without strict such values are NULL and counted",
         )
 

@@ -17,7 +17,8 @@ class Node:
     """One operation of a checked expression; equal operations over one schema are one object.
 
     ``param`` is what is known before any row is seen: a column's name, a literal's value, the set
-    of an IN, the pattern of a LIKE. ``columns`` are the names of the columns below.
+    of an IN, the pattern of a LIKE. ``columns`` are the names of the columns below, and ``source``
+    is how the operation was first written.
     """
 
     function: str
@@ -72,6 +73,9 @@ class Builder(Protocol):
     def null(self, source: Expr, type: str, tz: str | None = None) -> Node:
         """The literal NULL of a type."""
 
+    def spelling(self, node: Node) -> Expr:
+        """How the node was last written: its own source may be that of another query."""
+
 
 def text_of(expr: Expr, limit: int = 80) -> str:
     """The expression as text for a message, shortened where it is long.
@@ -96,6 +100,7 @@ def position_of(expr: Expr) -> Position | None:
     return expr.position
 
 
-def refusal(expr: Expr, message: str, hint: str | None = None) -> QueryError:
-    """The error for an expression that cannot be used, with its position."""
-    return QueryError(message, position=position_of(expr), hint=hint)
+def refusal(expr: Expr, message: str, hint: str | None = None, within: Expr | None = None) -> QueryError:
+    """The error for an expression that cannot be used, at its position or else that of what is around it."""
+    position = position_of(expr) or (position_of(within) if within is not None else None)
+    return QueryError(message, position=position, hint=hint)

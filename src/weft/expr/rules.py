@@ -168,7 +168,7 @@ def convert(call: Call, args: list[Node], wanted: str | Sequence[str], build: Bu
 def _convert(call: Call, arg: Node, wanted: str, build: Builder) -> Node:
     if arg.type == wanted or arg.type == "null":
         return arg if arg.type == wanted else build.coerce(arg, wanted)
-    refuse_decimal(arg)
+    refuse_decimal(arg, build)
     if (arg.type, wanted) in (("bigint", "double"), ("date", "timestamp")):
         return build.coerce(arg, wanted)
     if arg.type == "string" and wanted in ("timestamp", "date") and arg.is_literal:
@@ -177,12 +177,9 @@ def _convert(call: Call, arg: Node, wanted: str, build: Builder) -> Node:
     where = {"case": "a CASE condition", "and": "AND", "or": "OR", "not": "NOT"}.get(name, name)
     article = "is" if name == "case" else "takes"
     number = "a number" if wanted == "bigint" and name in NUMERIC else f"a {wanted}"
-    text = text_of(arg.source)
-    raise refusal(
-        arg.source if arg.source.position else call,
-        f"{where} {article} {number}, and {text} is {arg.type}",
-        _remedy(text, arg.type, wanted),
-    )
+    text = text_of(build.spelling(arg))
+    message = f"{where} {article} {number}, and {text} is {arg.type}"
+    raise refusal(build.spelling(arg), message, _remedy(text, arg.type, wanted), call)
 
 
 NUMERIC = frozenset(("+", "-", "*", "%", "negate", "abs", "round", "floor", "ceil"))
@@ -195,7 +192,7 @@ def meet(call: Call, args: list[Node], verb: str, build: Builder) -> list[Node]:
         (wanted,) = kinds
         return [a if a.type == wanted else build.coerce(a, wanted) for a in args]
     for arg in args:
-        refuse_decimal(arg)
+        refuse_decimal(arg, build)
     common = _common(kinds)
     if common is None or any(
         a.type == "string" and not a.is_literal for a in args if common in ("timestamp", "date")
@@ -203,9 +200,9 @@ def meet(call: Call, args: list[Node], verb: str, build: Builder) -> list[Node]:
         left, right = list(kinds)[:2]
         odd = next(a for a in args if a.type == right)
         raise refusal(
-            call if call.position else odd.source,
+            call,
             f"cannot {verb} {left} with {right} in {text_of(call)}",
-            _remedy(text_of(odd.source), right, left),
+            _remedy(text_of(build.spelling(odd)), right, left),
         )
     zones = [a.tz for a in sorted(args, key=lambda a: a.is_literal) if a.tz]
     return [build.coerce(a, common, zones[0] if zones else None) for a in args]
@@ -224,22 +221,20 @@ def _common(kinds: dict[str, None]) -> str | None:
 
 def constant(call: Call, arg: Node, wanted: str, build: Builder) -> Any:
     """The value of an argument that must be known before any row is seen."""
-    arg = _convert(call, arg, wanted, build)
-    if not arg.is_literal:
-        raise refusal(
-            arg.source if arg.source.position else call,
-            f"{call.function} needs a constant here, and {text_of(arg.source)} is not one",
-            f"only the first argument of {call.function} may be a column",
-        )
-    return arg.value
+    value = _convert(call, arg, wanted, build)
+    if not value.is_literal:
+        expr = build.spelling(arg)
+        message = f"{call.function} needs a constant here, and {text_of(expr)} is not one"
+        raise refusal(expr, message, f"only the first argument of {call.function} may be a column", call)
+    return value.value
 
 
-def refuse_decimal(arg: Node) -> None:
+def refuse_decimal(arg: Node, build: Builder) -> None:
     """Decimals are exact only under a cast."""
     if arg.type == "decimal":
-        text = text_of(arg.source)
+        text = text_of(build.spelling(arg))
         raise refusal(
-            arg.source,
+            build.spelling(arg),
             f"{text} is decimal, which only cast(), IS NULL and count() take",
             f"write cast({text} AS double)",
         )

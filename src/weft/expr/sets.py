@@ -25,10 +25,10 @@ def membership(call: Call, args: list[Node], build: Builder) -> Node:
     """The rule of IN: constants of a type that compares with x."""
     for item in args[1:]:
         if not item.is_literal:
+            expr = build.spelling(item)
+            message = f"IN takes constants, and {text_of(expr)} is not one"
             raise refusal(
-                item.source if item.source.position else call,
-                f"IN takes constants, and {text_of(item.source)} is not one",
-                f"write {text_of(args[0].source)} = {text_of(item.source)} OR ...",
+                expr, message, f"write {text_of(build.spelling(args[0]))} = {text_of(expr)} OR ...", call
             )
     subject, *items = meet(call, args, "compare", build)
     scalars = list(dict.fromkeys(i.param for i in items if not i.is_null))

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from functools import cache
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
 import pyarrow as pa
 
 from weft.errors import QueryError
@@ -62,6 +66,24 @@ def time_zone(arrow: pa.DataType) -> str | None:
     if pa.types.is_dictionary(arrow):
         arrow = arrow.value_type
     return arrow.tz if pa.types.is_timestamp(arrow) else None
+
+
+@cache
+def zone_rules(tz: str) -> ZoneInfo | None:
+    """When the clocks of a zone change; None for a fixed offset such as +02:00. QueryError if there is none.
+
+    >>> zone_rules("Europe/Paris")
+    zoneinfo.ZoneInfo(key='Europe/Paris')
+    """
+    if re.fullmatch(r"[+-]\d{2}:?\d{2}", tz):
+        return None
+    try:
+        return ZoneInfo(tz)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise QueryError(
+            f"unknown time zone '{tz}'",
+            hint="install the system's time zone data, or convert the column to UTC",
+        ) from None
 
 
 def is_utc(tz: str | None) -> bool:

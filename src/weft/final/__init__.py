@@ -6,25 +6,10 @@ other) and answers runs of them: ``answer(low, high)`` gives one state per run `
 
 from __future__ import annotations
 
-from typing import Protocol
-
-import numpy as np
-
-from weft.aggregates.monoid import Monoid
 from weft.errors import QueryError
 from weft.final.bulk import Bulk
 from weft.final.recompute import Recompute
-
-
-class Technique(Protocol):
-    """What the engine asks of a technique."""
-
-    name: str
-
-    def __init__(self, monoid: Monoid, states: np.ndarray) -> None: ...
-
-    def answer(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        """The states of the runs ``[low[k], high[k])``, combined oldest first."""
+from weft.final.technique import Technique
 
 
 TECHNIQUES: dict[str, type[Technique]] = {t.name: t for t in (Recompute, Bulk)}

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
-from numba import types
 from numba.extending import overload, register_jitable
 
 from weft.aggregates.monoid import ADD, AFFINE, MAX, MIN, MOMENTS, PRODUCT, SUM_FLOAT, SUM_INT
@@ -139,15 +138,13 @@ register_jitable(_word)
 
 
 @overload(combine, prefer_literal=True)
-def _compiled_combine(code: types.IntegerLiteral, older: types.Type, newer: types.Type) -> Callable[..., Any]:
+def _compiled_combine(code, older, newer):  # type: ignore[no-untyped-def]
     chosen = register_jitable(COMBINE[code.literal_value])
     return lambda code, older, newer: chosen(older, newer)
 
 
 @overload(inverse, prefer_literal=True)
-def _compiled_inverse(
-    code: types.IntegerLiteral, total: types.Type, oldest: types.Type
-) -> Callable[..., Any]:
+def _compiled_inverse(code, total, oldest):  # type: ignore[no-untyped-def]
     chosen = register_jitable(INVERSE[code.literal_value])
     return lambda code, total, oldest: chosen(total, oldest)
 
@@ -156,7 +153,7 @@ def _compiled_inverse(
 
 
 @overload(load, prefer_literal=True)
-def _compiled_load(width: types.IntegerLiteral, words: types.Type, i: types.Type) -> Callable[..., Any]:
+def _compiled_load(width, words, i):  # type: ignore[no-untyped-def]
     def one(width, words, i):  # type: ignore[no-untyped-def]
         return (words[np.uint64(i)],)
 
@@ -179,9 +176,7 @@ def _compiled_load(width: types.IntegerLiteral, words: types.Type, i: types.Type
 
 
 @overload(store, prefer_literal=True)
-def _compiled_store(
-    width: types.IntegerLiteral, words: types.Type, i: types.Type, state: types.Type
-) -> Callable[..., Any]:
+def _compiled_store(width, words, i, state):  # type: ignore[no-untyped-def]
     def one(width, words, i, state):  # type: ignore[no-untyped-def]
         words[np.uint64(i)] = state[0]
 

@@ -1,27 +1,103 @@
-"""Bulk: all windows of a batch from one structure built once for every query.
+"""Bulk: a whole batch of partials inserted, and all windows of all queries answered, at once.
 
-Where taking back is exact (counts, integer sums) a window is the difference of two prefixes. Elsewhere
-levels of base intervals of 8, 64, 512... slices are kept (after B-Int, Arasu and Widom, VLDB 2004, with a
-wider fan-out) and a window is combined, oldest first, from the few intervals that tile it.
+Where taking back is exact (counts, integer sums) a window is the difference of two prefixes. Elsewhere the
+partials are cut into blocks, each with its prefix and its suffix scan, and the blocks' totals have a disjoint
+sparse table: level l holds, for every segment of 2^(l+1) blocks, the totals from each block to the segment's
+middle. A window is then the suffix of its first block, two entries of one level, and the prefix of its last
+block: at most three operations, for every associative combine.
+
+    blocks    0   1   2   3   4   5   6   7
+    level 2   <-----------0   0----------->
+    level 1   <---0   0--->   <---0   0--->
+    level 0   0   0   0   0   0   0   0   0     the totals
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from functools import cache
-from typing import Any
+from math import isqrt
 
 import numpy as np
 from numba import njit
 
-from weft.aggregates.monoid import ADD, SUM_INT, Monoid, combine
+from weft.aggregates.monoid import Monoid
+from weft.final.algebra import combine, inverse, load, store
+from weft.final.card import Card
+from weft.final.recompute import Recompute
+from weft.final.technique import Kernel, Technique, longest
+from weft.final.window import SlidingWindow
 
-SHIFT = 3
-FAN = 1 << SHIFT
+CARD = Card(
+    title="bulk",
+    paper="this project, after van Herk 1992, Gil and Werman 1993, and Arasu and Widom, VLDB 2004",
+    amortised="2 with an inverse, else 5",
+    worst="batch",
+    all_queries="n with an inverse, else 3n",
+    space="n with an inverse, else 2n and n/16 log2 n",
+)
+
+SHIFT = 4
+BLOCK = 1 << SHIFT
 
 
-class Bulk:
-    """Prefix differences where the inverse is exact, base intervals otherwise.
+class BulkWindow(SlidingWindow):
+    """Step by step: prefixes where the inverse is exact, blocks of the square root of the capacity elsewhere.
+
+    >>> from weft.aggregates.monoid import ADD, Monoid
+    >>> window = BulkWindow(Monoid(ADD, 1, invertible=True), windows=[3])
+    >>> for value in (6, 5, 0):
+    ...     window.insert(np.array([[value]]))
+    >>> window.query(2).tolist(), window.operations
+    ([[5]], 4)
+    """
+
+    card = CARD
+
+    def __init__(self, monoid: Monoid, windows: Iterable[int]) -> None:
+        super().__init__(monoid, windows)
+        self.block = 1 if monoid.invertible else isqrt(self.capacity)
+        # prefix[p]: with an inverse the total of all before p, else of p's block up to and with p.
+        self.prefix: dict[int, np.ndarray] = {0: monoid.identity(1)} if monoid.invertible else {}
+        self.suffix: dict[int, np.ndarray] = {}
+        self.newest: list[np.ndarray] = []
+
+    @property
+    def memory(self) -> int:
+        return len(self.prefix) + len(self.suffix) + len(self.newest)
+
+    def _insert(self, partial: np.ndarray) -> None:
+        if self.monoid.invertible:
+            self.prefix[self.end + 1] = self.combine(self.prefix[self.end], partial)
+            return
+        self.prefix[self.end] = self.combine(self.prefix[self.end - 1] if self.newest else None, partial)
+        self.newest.append(partial)
+        if len(self.newest) == self.block:
+            total = None
+            for at in range(self.end, self.end - self.block, -1):
+                total = self.combine(self.newest.pop(), total)
+                self.suffix[at] = total
+
+    def _evict(self) -> None:
+        self.prefix.pop(self.first)
+        self.suffix.pop(self.first, None)
+
+    def _query(self, n: int) -> np.ndarray:
+        at, answer = self.end - n, None
+        if self.monoid.invertible:
+            return self.inverse(self.prefix[self.end], self.prefix[at])
+        while at in self.suffix:
+            answer = self.combine(answer, self.suffix[at])
+            at += self.block - at % self.block
+        if at % self.block == 0 and at < self.end:
+            return self.combine(answer, self.prefix[self.end - 1])
+        for partial in self.newest[len(self.newest) - (self.end - at) :]:
+            answer = self.combine(answer, partial)
+        return self.combine(answer, None)
+
+
+class Bulk(Technique):
+    """Prefix differences where the inverse is exact, blocks elsewhere.
 
     >>> from weft.aggregates.monoid import MAX, Monoid
     >>> states = np.array([[6], [5], [0], [1], [3], [4], [2], [7], [0], [1]])
@@ -30,88 +106,109 @@ class Bulk:
     """
 
     name = "bulk"
+    card = CARD
+    window = BulkWindow
 
-    def __init__(self, monoid: Monoid, states: np.ndarray) -> None:
-        self.monoid, self.states = monoid, np.ascontiguousarray(states)
-        if monoid.code in (ADD, SUM_INT):
-            self._structure = _prefix(self.states)
+    def _answer(self, low: np.ndarray, high: np.ndarray, out: np.ndarray) -> None:
+        code, width = self.monoid.code, self.monoid.width
+        if self.monoid.invertible:
+            _prefix_kernel(code, width)(self.words, low, high, self.neutral, out)
         else:
-            self._structure, self._starts = _levels(monoid, self.states)
+            _block_kernel(code, width)(self.words, low, high, out)
 
-    def answer(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        """The states of the runs ``[low[k], high[k])``."""
-        if self.monoid.code in (ADD, SUM_INT):
-            out = self._structure[high] - self._structure[low]
-            if self.monoid.code == SUM_INT:
-                out[:, 0] += out[:, 1] >> 32
-                out[:, 1] &= 0xFFFFFFFF
-            return out
-        out = self.monoid.identity(len(low))
-        kernel = _answer_kernel(self.monoid.code, self.monoid.width)
-        kernel(
-            self._structure,
-            self._structure.view(np.float64),
-            self._starts,
-            low,
-            high,
-            out,
-            out.view(np.float64),
-        )
-        return out
+    @staticmethod
+    def answer_kernel(code: int, width: int) -> Kernel:
+        """The kernel for any associative combine."""
+        return _block_kernel(code, width)
 
-
-def _prefix(states: np.ndarray) -> np.ndarray:
-    prefix = np.zeros((len(states) + 1, states.shape[1]), dtype=np.int64)
-    np.cumsum(states, axis=0, out=prefix[1:])
-    return prefix
-
-
-def _levels(monoid: Monoid, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """All levels in one matrix, level 0 the states themselves, and where each level starts."""
-    sizes = [len(states)]
-    while sizes[-1] >= FAN:
-        sizes.append(sizes[-1] // FAN)
-    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    levels = monoid.identity(int(starts[-1]))
-    levels[: len(states)] = states
-    kernel = _build_kernel(monoid.code, monoid.width)
-    kernel(levels, levels.view(np.float64), starts)
-    return levels, starts
+    @staticmethod
+    def slide_kernel(code: int, width: int) -> Kernel:
+        return Recompute.slide_kernel(code, width)
 
 
 @cache
-def _build_kernel(code: int, width: int) -> Callable[..., Any]:
+def _prefix_kernel(code: int, width: int) -> Kernel:
     @njit(cache=True, nogil=True)
-    def build(levels, levels_f, starts):  # type: ignore[no-untyped-def]
-        for level in range(1, starts.size - 1):
-            below = starts[level - 1]
-            for i in range(starts[level + 1] - starts[level]):
-                at = starts[level] + i
-                for j in range(FAN):
-                    combine(code, width, levels, levels_f, at, levels, levels_f, below + i * FAN + j)
-
-    return build
-
-
-@cache
-def _answer_kernel(code: int, width: int) -> Callable[..., Any]:
-    @njit(cache=True, nogil=True)
-    def answer(levels, levels_f, starts, low, high, out, out_f):  # type: ignore[no-untyped-def]
-        top = starts.size - 2
+    def answer(states, low, high, neutral, out):  # type: ignore[no-untyped-def]
+        size = states.size // width
+        prefix = np.empty((size + 1) * width, np.int64)
+        total = load(width, neutral, 0)
+        store(width, prefix, 0, total)
+        for i in range(size):
+            total = combine(code, total, load(width, states, i))
+            store(width, prefix, i + 1, total)
         for k in range(low.size):
-            at, end = low[k], high[k]
-            level = 0
-            # Climb while aligned to the next level and it still fits; descend towards the end.
-            while at < end:
-                while (
-                    level < top
-                    and at & ((1 << (SHIFT * (level + 1))) - 1) == 0
-                    and at + (1 << (SHIFT * (level + 1))) <= end
-                ):
-                    level += 1
-                while at + (1 << (SHIFT * level)) > end:
-                    level -= 1
-                combine(code, width, out, out_f, k, levels, levels_f, starts[level] + (at >> (SHIFT * level)))
-                at += 1 << (SHIFT * level)
+            before = load(width, prefix, low[k])
+            store(width, out, k, inverse(code, load(width, prefix, high[k]), before))
+
+    return answer
+
+
+@cache
+def _block_kernel(code: int, width: int) -> Kernel:
+    @njit(cache=True, nogil=True)
+    def answer(states, low, high, out):  # type: ignore[no-untyped-def]
+        size = states.size // width
+        blocks = (size + BLOCK - 1) >> SHIFT
+        levels = 1
+        while 1 << levels < blocks:
+            levels += 1
+        prefix, suffix = np.empty(size * width, np.int64), np.empty(size * width, np.int64)
+        table = np.empty(levels * blocks * width, np.int64)
+        for b in range(blocks):
+            start = b << SHIFT
+            stop = min(start + BLOCK, size)
+            total = load(width, states, start)
+            store(width, prefix, start, total)
+            for i in range(start + 1, stop):
+                total = combine(code, total, load(width, states, i))
+                store(width, prefix, i, total)
+            store(width, table, b, total)
+            total = load(width, states, stop - 1)
+            store(width, suffix, stop - 1, total)
+            for i in range(stop - 2, start - 1, -1):
+                total = combine(code, load(width, states, i), total)
+                store(width, suffix, i, total)
+        # No run reaches further from a middle than the longest does.
+        reach = longest(low, high) >> SHIFT
+        for level in range(1, levels):
+            row = level * blocks
+            middle = 1 << level
+            span = min(middle, reach)
+            while middle < blocks:
+                total = load(width, table, middle - 1)
+                store(width, table, row + middle - 1, total)
+                for x in range(middle - 2, middle - span - 1, -1):
+                    total = combine(code, load(width, table, x), total)
+                    store(width, table, row + x, total)
+                total = load(width, table, middle)
+                store(width, table, row + middle, total)
+                for x in range(middle + 1, min(middle + span, blocks)):
+                    total = combine(code, total, load(width, table, x))
+                    store(width, table, row + x, total)
+                middle += 2 << level
+        # The segment whose middle lies between blocks x and y is found by the highest bit in which they differ.
+        highest_bit = np.zeros(1 << levels, np.uint8)
+        for x in range(2, highest_bit.size):
+            highest_bit[x] = highest_bit[x >> 1] + 1
+        for k in range(low.size):
+            a, b = low[k], high[k] - 1
+            if a > b:
+                continue
+            x, y = (a >> SHIFT) + 1, (b >> SHIFT) - 1
+            if x > y + 1:
+                total = load(width, states, a)
+                for i in range(a + 1, b + 1):
+                    total = combine(code, total, load(width, states, i))
+            else:
+                total = load(width, suffix, a)
+                if x == y:
+                    total = combine(code, total, load(width, table, x))
+                elif x < y:
+                    row = np.int64(highest_bit[x ^ y]) * blocks
+                    total = combine(code, total, load(width, table, row + x))
+                    total = combine(code, total, load(width, table, row + y))
+                total = combine(code, total, load(width, prefix, b))
+            store(width, out, k, total)
 
     return answer

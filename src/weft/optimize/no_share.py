@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from weft.query import Query
+import numpy as np
+
+from weft.optimize.problem import Grouping, Problem
+from weft.optimize.registry import strategy
 
 
-def no_share(queries: tuple[Query, ...], rate: float) -> list[tuple[Query, ...]]:
+@strategy("no-share", merge=False)
+def no_share(problem: Problem) -> Grouping:
     """One tree per query."""
-    return [(q,) for q in queries]
+    return Grouping.of(np.arange(len(problem)))

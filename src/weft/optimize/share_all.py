@@ -1,10 +1,14 @@
-"""share-all: one tree, one set of slices for every query."""
+"""share-all: one tree, one set of slices for every query (Krishnamurthy, Wu, Franklin, SIGMOD 2006)."""
 
 from __future__ import annotations
 
-from weft.query import Query
+import numpy as np
+
+from weft.optimize.problem import Grouping, Problem
+from weft.optimize.registry import strategy
 
 
-def share_all(queries: tuple[Query, ...], rate: float) -> list[tuple[Query, ...]]:
+@strategy("share-all")
+def share_all(problem: Problem) -> Grouping:
     """All queries in one tree."""
-    return [queries]
+    return Grouping.of(np.zeros(len(problem), dtype=np.int64))

@@ -14,7 +14,7 @@ from math import lcm
 from weft.slicing.count.bitset import bitset, common_unit
 from weft.slicing.count.limits import Unaffordable
 from weft.slicing.count.merged_f1 import merged_f1
-from weft.slicing.count.sample import sample
+from weft.slicing.count.sample import DRAWS, sample
 from weft.slicing.progression import Progression, reduce_progressions
 
 LONGEST_BITSET = 1 << 20
@@ -32,20 +32,20 @@ class EdgeRate:
     exact: Fraction | None = None
 
 
-def edge_rate(progressions: Iterable[Progression], most: int = MOST_TERMS) -> float:
+def edge_rate(progressions: Iterable[Progression]) -> float:
     """Edges per microsecond (per unit of the progressions).
 
     >>> Fraction(edge_rate([Progression(9, 0), Progression(9, 3), Progression(6, 0), Progression(6, 4)])
     ...          ).limit_denominator(100)
     Fraction(4, 9)
     """
-    return measure_rate(progressions, most).value
+    return measure_rate(progressions).value
 
 
-def measure_rate(progressions: Iterable[Progression], most: int = MOST_TERMS) -> EdgeRate:
+def measure_rate(progressions: Iterable[Progression], effort: float = 1.0) -> EdgeRate:
     """The edge rate and how it was found: formula, bit set, merged F1 or sample.
 
-    ``most`` bounds the intersections merged F1 may compute before the rate is sampled instead.
+    A smaller effort bounds the exact counters, and the sample, by as much less.
 
     >>> measure_rate(Progression(s, 0) for s in (2, 3, 5)).how
     'bit set'
@@ -55,22 +55,22 @@ def measure_rate(progressions: Iterable[Progression], most: int = MOST_TERMS) ->
     some = set(progressions)
     if len({p.period for p in some}) <= 1:
         return _exact(Fraction(len(some), next(iter(some)).period) if some else Fraction(0), "formula")
-    few = len(some) <= MOST_REDUCED
+    few = len(some) <= MOST_REDUCED * effort
     reduced = reduce_progressions(some) if few else tuple(some)
     unit, _ = common_unit(reduced)
     period = 1
     for p in reduced:
         period = lcm(period, p.period // unit)
-        if period > LONGEST_BITSET:
+        if period > LONGEST_BITSET * effort:
             break
     else:
         return _exact(bitset(reduced), "bit set")
     if few:
         try:
-            return _exact(merged_f1(reduced, most), "merged F1")
+            return _exact(merged_f1(reduced, int(MOST_TERMS * effort)), "merged F1")
         except Unaffordable:
             pass
-    return EdgeRate(sample(reduced), "sample")
+    return EdgeRate(sample(reduced, max(int(DRAWS * effort), 2_000)), "sample")
 
 
 def _exact(rate: Fraction, how: str) -> EdgeRate:

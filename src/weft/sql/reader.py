@@ -12,7 +12,7 @@ from weft.query import Call, Column, Expr, Literal, Position
 from weft.sql import calls, literals
 from weft.sql.parser import position_of
 from weft.sql.text import Text
-from weft.sql.whitelist import BINARY, EXTRACT, REFUSED, TYPE_HINTS, TYPES
+from weft.sql.whitelist import BINARY, COMPARISONS, EXTRACT, PREDICATES, REFUSED, TYPE_HINTS, TYPES
 
 DEEPEST = 100
 """Levels of nesting an expression may have; everything that walks expressions recurses on them."""
@@ -81,6 +81,8 @@ class Reader:
             self.only(node, "this", "expression")
             return balanced(BINARY[type(node)], [self._read(n) for n in _chain(node)])
         if isinstance(node, exp.DPipe):
+            for part in _chain(node):
+                self._tight(part, (*PREDICATES, exp.Add, exp.Sub))
             terms = tuple(self._read(n) for n in _chain(node))
             return Call("concat", terms, terms[0].position)
         if type(node) in BINARY:
@@ -92,6 +94,14 @@ class Reader:
             type(node), (f"'{node.key}' here", "see the list of functions and operators")
         )
         raise self.error(node, f"{what} is not supported", hint)
+
+    def _tight(self, part: exp.Expr, looser: tuple[type[exp.Expr], ...]) -> None:
+        """Refuse an operand that needs parentheses: sqlglot and Spark do not read `a = b IN (1)` alike."""
+        # Parentheses that sqlglot puts in by itself do not stand in the text.
+        while isinstance(part, exp.Paren) and not self.text.text.startswith("(", part.meta.get("start", -1)):
+            part = part.this
+        if isinstance(part, looser):
+            raise self.error(part, "this part needs parentheses", "write ( ) around it")
 
     def _joined(self, left: exp.Expr, word: str, right: exp.Expr) -> None:
         """Refuse two trees without the word between them, which sqlglot takes as optional."""
@@ -106,6 +116,9 @@ class Reader:
 
     def _binary(self, node: exp.Expr) -> Expr:
         self.only(node, "this", "expression", "typed", "safe")
+        looser = PREDICATES + COMPARISONS if isinstance(node, COMPARISONS) else PREDICATES
+        self._tight(node.this, looser)
+        self._tight(node.expression, looser)
         left, right = self._read(node.this), self._read(node.expression)
         return Call(BINARY[type(node)], (left, right), left.position)
 
@@ -151,6 +164,7 @@ class Reader:
 
     def _is(self, node: exp.Expr) -> Expr:
         self.only(node, "this", "expression")
+        self._tight(node.this, PREDICATES)
         value = self._read(node.this)
         if isinstance(node.expression, exp.Null):
             return Call("is_null", (value,), value.position)
@@ -166,6 +180,7 @@ class Reader:
         if query := node.args.get("query"):
             raise self.error(query, "a subquery is not supported", "list the values")
         self.only(node, "this", "expressions")
+        self._tight(node.this, PREDICATES)
         value, choices = self._read(node.this), [self._read(e) for e in node.expressions]
         if not choices:
             raise self.error(node, "IN without values", "list at least one value")
@@ -176,6 +191,7 @@ class Reader:
 
     def _between(self, node: exp.Expr) -> Expr:
         self.only(node, "this", "low", "high")
+        self._tight(node.this, PREDICATES)
         self._joined(node.args["low"], "AND", node.args["high"])
         value, low, high = self._read(node.this), self._read(node.args["low"]), self._read(node.args["high"])
         at = value.position
@@ -187,6 +203,7 @@ class Reader:
         if not isinstance(like, exp.Like):
             raise self.error(node, "ESCAPE is for LIKE only", "leave it out")
         self.only(like, "this", "expression", "negate")
+        self._tight(like.this, PREDICATES)
         args = [self._read(e) for e in (like.this, like.expression, escape) if e is not None]
         for literal in args[1:]:
             if not isinstance(literal, Literal) or literal.type != "string":

@@ -45,12 +45,11 @@ def read_statement(statement: Statement) -> Query:
     text, tokens = statement.text, statement.tokens
     first = tokens[0]
     if first.token_type is not TokenType.SELECT:
-        hint = (
-            "write the inner query out"
-            if first.token_type is TokenType.WITH
-            else "a query begins with SELECT"
+        raise QueryError(
+            f"{first.text.upper()} is not supported",
+            position=text.at(first),
+            hint="a query begins with SELECT",
         )
-        raise QueryError(f"{first.text.upper()} is not supported", position=text.at(first), hint=hint)
     check_tokens(text, tokens)
     rest, clauses = windows.cut(text, tokens)
     _check_order(text, rest)
@@ -131,7 +130,7 @@ def _source(text: Text, tree: exp.Select, tokens: Sequence[Token]) -> tuple[str,
         raise QueryError(
             "not the name of a stream", position=position, hint="write it without quotes or in ``"
         )
-    _refuse(text, table, frozenset(("this", "db", "catalog", "alias", "joins", "laterals")), tokens)
+    _refuse(text, table, frozenset(("this", "db", "catalog", "alias")), tokens)
     name = ".".join(p.name for p in table.parts)
     alias = table.args.get("alias")
     if alias is None:
@@ -147,7 +146,11 @@ def _items(text: Text, tree: exp.Select, tokens: Sequence[Token]) -> list[Snippe
     """The SELECT list; an item without a name is named after its text."""
     if not tree.expressions:
         raise QueryError("SELECT without columns", position=text.at(tokens[0]), hint="select an aggregate")
-    spans = windows.split_list(tokens[1 : windows.from_clause(tokens)])
+    spans = list(windows.split_list(tokens[1 : windows.from_clause(tokens)]))
+    if len(spans) != len(tree.expressions):
+        raise QueryError(
+            "the SELECT list cannot be read", position=text.at(tokens[0]), hint="check its commas"
+        )
     items = []
     for node, span in zip(tree.expressions, spans):
         position, alias = text.at(span[0]), None

@@ -26,6 +26,9 @@ BINARY: dict[type[exp.Expr], str] = {
     exp.And: "and",
     exp.Or: "or",
 }
+COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ)
+# Conditions that bind less tightly than the operators above.
+PREDICATES = (exp.In, exp.Like, exp.Escape, exp.Between, exp.Is, exp.Not, exp.NullSafeNEQ)
 # Functions of the whitelist that have a syntax of their own, and are not called by name.
 SYNTAX = frozenset(("and", "or", "not", "in", "like", "case", "cast"))
 EXTRACT = ("year", "quarter", "month", "day", "hour", "minute")

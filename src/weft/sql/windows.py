@@ -109,7 +109,7 @@ def from_clause(tokens: Sequence[Token]) -> int | None:
 
 def from_call(text: Text, call: exp.Anonymous, time: str | None) -> Clause:
     """Spark's ``window(time, range[, slide[, offset]])``; ``time`` is its first argument, already read."""
-    position = position_of(text, call, (1, 1)) or (1, 1)
+    position = position_of(text, call) or (1, 1)
     arguments = call.expressions[1:]
     if time is None or not 1 <= len(arguments) <= 3:
         raise QueryError(
@@ -119,7 +119,7 @@ def from_call(text: Text, call: exp.Anonymous, time: str | None) -> Clause:
         )
     durations: dict[str, int] = {}
     for what, argument in zip(("range", "slide", "offset"), arguments):
-        where = position_of(text, argument, position) or position
+        where = position_of(text, argument) or position
         durations[what] = _duration(_interval_text(argument, what, where), what, where)
     return Clause(_window(durations, position), position, time)
 
@@ -129,7 +129,7 @@ def _window(durations: dict[str, int], position: Position, *, ends_at_multiples:
     try:
         return Window(size, durations.get("slide", size), offset - size if ends_at_multiples else offset)
     except QueryError as error:
-        raise QueryError(error.message, position=position, hint=error.hint or "change the window") from None
+        raise QueryError(error.message, position=position, hint=error.hint or _CQL) from None
 
 
 def _duration(value: str, what: str, position: Position) -> int:

@@ -143,13 +143,12 @@ ln, log10, log2 = _logarithm("ln"), _logarithm("log10"), _logarithm("log2")
 
 def power(node: Node, base: Datum, exponent: Datum) -> Result:
     """Java's pow, where C has 1 to the power of NaN and -1 to that of infinity as 1: NaN."""
+    result = pc.power(base, exponent)
     x, y = numbers(base), numbers(exponent)
-    with np.errstate(all="ignore"):
-        result = np.power(x, y)
-        odd = np.isnan(y) | (np.isinf(y) & (np.abs(x) == 1))
-        if odd.any():
-            result = np.where(odd, math.nan, result)
-    return from_values(result, node.arrow, valid_of(base, exponent))
+    odd = np.isnan(y) | (np.isinf(y) & (np.abs(x) == 1))
+    if not odd.any():
+        return result
+    return from_values(np.where(odd, math.nan, numbers(result)), node.arrow, valid_of(result))
 
 
 def is_nan(node: Node, arg: pa.Array) -> Result:

@@ -13,7 +13,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.expr.arrays import Result, from_mask, from_values, good_or_null, only_where, valid_of, values_of
+from weft.expr.arrays import (
+    Result,
+    as_mask,
+    from_mask,
+    from_values,
+    good_or_null,
+    only_where,
+    valid_of,
+    values_of,
+)
 from weft.expr.kernels.calendar import in_zone
 from weft.expr.node import Node
 
@@ -23,7 +32,8 @@ _DOUBLE = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[dDfF]?$"
 _SPECIAL = r"^(?:[nN][aA][nN]|[+-]?[iI][nN][fF](?:[iI][nN][iI][tT][yY])?)$"
 _DAY = r"^(?P<minus>[+-]?)(?P<year>[0-9]{4,%d})(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})%s)?)?$"
 _DATE = _DAY % (7, r"(?:[ T](?s:.*))?")
-_ZONE = r" ?(?P<zone>Z|UTC|GMT|UT|[+-][0-9]{1,2}(?::?[0-9]{2})?|[+-][0-9]:[0-9]{1,2}|[+-][0-9]{2}:[0-9])?"
+_ZONE = r"(?: ?(?P<zone>Z|UTC|GMT|UT|[+-](?:[0-9]{1,2}(?::[0-9]{1,2})?|[0-9]{4})))?"
+_OFFSET = r"^[+-](?:(?P<h>[0-9]{2})(?P<m>[0-9]{2})|(?P<hour>[0-9]{1,2})(?::(?P<minute>[0-9]{1,2}))?)$"
 _CLOCK = (
     r"(?:[ T](?P<hour>[0-9]{1,2})(?::(?P<minute>[0-9]{1,2})"
     rf"(?::(?P<second>[0-9]{{1,2}})(?P<fraction>\.[0-9]*)?{_ZONE})?)?)?"
@@ -54,9 +64,7 @@ def to_bigint(node: Node, arg: pa.Array) -> Result:
     digits = pc.struct_field(fields, "digits")
     matched = pc.and_(pc.is_valid(fields), pc.less_equal(pc.utf8_length(digits), 19))
     size = values_of(pc.cast(pc.if_else(pc.fill_null(matched, False), digits, "0"), pa.uint64()))
-    negative = pc.fill_null(pc.equal(pc.struct_field(fields, "sign"), "-"), False).to_numpy(
-        zero_copy_only=False
-    )
+    negative = as_mask(pc.equal(pc.struct_field(fields, "sign"), "-"))
     fits = size <= np.where(negative, np.uint64(2**63), np.uint64(2**63 - 1))
     values = np.where(negative, np.uint64(0) - size, size).view(np.int64)
     good = pc.and_(pc.fill_null(matched, False), from_mask(fits))
@@ -121,15 +129,13 @@ def _days(fields: pa.StructArray) -> tuple[Ints, npt.NDArray[np.bool_]]:
     Howard Hinnant's days_from_civil: years start in March, so that the leap day ends them.
     """
     year, month, day = _number(fields, "year", 1970), _number(fields, "month", 1), _number(fields, "day", 1)
-    minus = pc.fill_null(pc.equal(pc.struct_field(fields, "minus"), "-"), False).to_numpy(
-        zero_copy_only=False
-    )
+    minus = as_mask(pc.equal(pc.struct_field(fields, "minus"), "-"))
     year = np.where(minus, -year, year)
     leap = (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
     longest = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
     good = (month >= 1) & (month <= 12) & (day >= 1)
     good &= day <= longest[np.where(good, month, 1)] + (leap & (month == 2))
-    good &= pc.is_valid(fields).to_numpy(zero_copy_only=False)
+    good &= as_mask(pc.is_valid(fields))
     year = year - (month <= 2)
     era, of_era = year // 400, year % 400
     of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
@@ -139,19 +145,13 @@ def _days(fields: pa.StructArray) -> tuple[Ints, npt.NDArray[np.bool_]]:
 def _offsets(zone: pa.Array) -> tuple[Ints, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """Microseconds east of UTC, whether there is a zone, and whether it is one (at most 18 hours)."""
     zoned = pc.fill_null(pc.not_equal(zone, ""), False)
-    parts = pc.extract_regex(zone, r"^(?P<minus>[+-])(?P<hour>[0-9]{1,2}?):?(?P<minute>[0-9]{2}|[0-9])?$")
-    if not zoned.true_count:
-        everywhere = np.ones(len(zone), np.bool_)
-        return np.zeros(len(zone), np.int64), ~everywhere, everywhere
-    # "+1" and "+12" are hours; a lone minute group only follows a colon or two digits of hours.
-    hours_only = pc.fill_null(pc.match_substring_regex(zone, r"^[+-][0-9]{1,2}$"), False)
-    short = _integers(pc.utf8_slice_codeunits(pc.if_else(hours_only, zone, "+0"), 1, 9), 0)
-    hour = np.where(hours_only.to_numpy(zero_copy_only=False), short, _number(parts, "hour", 0))
-    minute = np.where(hours_only.to_numpy(zero_copy_only=False), 0, _number(parts, "minute", 0))
-    minus = pc.fill_null(pc.starts_with(zone, "-"), False).to_numpy(zero_copy_only=False)
+    parts = pc.extract_regex(zone, _OFFSET)
+    hour = _number(parts, "h", 0) + _number(parts, "hour", 0)
+    minute = _number(parts, "m", 0) + _number(parts, "minute", 0)
+    minus = pc.fill_null(pc.starts_with(zone, "-"), False)
     size = (hour * 60 + minute) * 60_000_000
     right = (minute < 60) & (size <= 18 * 3_600_000_000)
-    return np.where(minus, -size, size), zoned.to_numpy(zero_copy_only=False), right
+    return np.where(as_mask(minus), -size, size), as_mask(zoned), right
 
 
 def _number(fields: pa.StructArray, name: str, missing: int) -> Ints:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from weft.expr.arrays import Result, from_mask, from_values, good_or_null, numbers, valid_of
+from weft.expr.arrays import Result, as_mask, from_mask, from_values, good_or_null, numbers, valid_of
 from weft.expr.node import Node
 
 Doubles = npt.NDArray[np.float64]
@@ -84,5 +84,5 @@ def _round_integers(arg: pa.Array, digits: int) -> Result:
         towards_zero = values - rest
         rounded = towards_zero + step
         bad = ((towards_zero ^ rounded) & (step ^ rounded)) < 0
-    mask = from_mask(bad if valid is None else bad & ~arg.is_null().to_numpy(zero_copy_only=False))
+    mask = from_mask(bad if valid is None else bad & as_mask(valid))
     return good_or_null(from_values(rounded, pa.int64(), valid), mask)

@@ -1,0 +1,151 @@
+"""The demo: many different questions about generated trades in one run, and a sample of them run alone.
+
+The sample says what the rest would have cost; it is run one query at a time, warm, on the same rows.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from rich.console import Console
+from rich.syntax import Syntax
+from rich.table import Table
+
+from weft import launch
+from weft.bench import stopwatch
+from weft.errors import WeftError
+from weft.files import Files
+from weft.generate import write_parquet
+from weft.job import FromFiles, Job, Spark, Stream, ToMemory
+from weft.local import run as run_in_process
+from weft.optimize import plan
+from weft.report import Report, step_bar
+from weft.settings import Options
+from weft.sinks import MemorySink
+from weft.sql import sql
+from weft.workload import Question, text, varied
+
+RATE = 200.0
+"""Trades a second: two million of them cover almost three hours."""
+
+FILES = 8
+SAMPLE = 8
+
+
+def run(queries: int, rows: int, engine: str, console: Console) -> None:
+    """Run the demo and print what it shows."""
+    questions = varied(queries)
+    with tempfile.TemporaryDirectory(prefix="weft-demo-") as folder:
+        console.print(
+            f"Generating {rows:,} trades of 500 symbols, {rows / RATE / 60:,.0f} minutes of them ..."
+        )
+        write_parquet(folder, rows, files=FILES, rate=RATE)
+        console.print(f"{queries:,} queries, for example")
+        console.print(Syntax(questions[0].sql(), "sql", background_color="default"))
+        console.print(str(plan(sql(text(questions)), rate=RATE)).splitlines()[0], highlight=False)
+        where = "on Spark (local)" if engine == "spark" else "in this process"
+        console.print(f"One stream answers all of them {where}, a file at a time:")
+        answers, seconds = _together(questions, Path(folder), engine, console)
+        console.print(_sample_table(questions, answers))
+        _compare(questions, Path(folder), engine, answers, seconds, console)
+
+
+def _together(
+    questions: Sequence[Question], folder: Path, engine: str, console: Console
+) -> tuple[dict[str, pa.Table], float]:
+    """Every query in one run: the answers, and the seconds from the first step's start to the end."""
+    job = Job(
+        source=FromFiles(folder, max_files_per_batch=1),
+        stream=Stream("ts"),
+        sql=text(questions),
+        sink=ToMemory(),
+        spark=Spark(conf=Options({"spark.driver.memory": "2g"})),
+    )
+    if engine == "spark":
+        # Starting the JVM and the Python workers is no part of what is measured.
+        from weft.spark import session
+
+        spark = session(conf=job.spark.conf)
+        spark.range(2).count()
+    with Report(console) as report, stopwatch() as elapsed:
+        sink = launch.run(job, engine, report)
+    assert isinstance(sink, MemorySink)
+    return sink.tables, elapsed()
+
+
+def _compare(
+    questions: Sequence[Question],
+    folder: Path,
+    engine: str,
+    answers: dict[str, pa.Table],
+    seconds: float,
+    console: Console,
+) -> None:
+    """Run a sample of the queries one by one, check its answers, and say what all would have taken."""
+    sample = questions[:: max(1, len(questions) // SAMPLE)][:SAMPLE]
+    ask, how = _alone(folder, engine)
+    each = []
+    ask(sample[0])
+    with step_bar(Console(stderr=True)) as progress:
+        for done, question in enumerate(sample):
+            progress(f"{how}: {question.name}", done, len(sample))
+            with stopwatch() as elapsed:
+                alone = ask(question)
+            each.append(elapsed())
+            check(question, alone, answers[question.name])
+    mean = sum(each) / len(each)
+    console.print(
+        f"{len(sample)} of the {len(questions)} queries, run one by one {how}, took {mean:.2f} s each "
+        f"({min(each):.2f} to {max(each):.2f} s), with the same answers.",
+        highlight=False,
+    )
+    console.print(
+        f"weft ran all {len(questions)} in {seconds:.1f} s; one by one they would take about "
+        f"{mean * len(questions):.0f} s: [bold]{mean * len(questions) / seconds:.1f} times[/bold] as long.",
+        highlight=False,
+    )
+
+
+def _alone(folder: Path, engine: str) -> tuple[Callable[[Question], pa.Table], str]:
+    """How one query is asked alone, and what that is called."""
+    if engine == "local":
+        files = Files(folder)
+        return lambda q: run_in_process(sql(text([q])), files, time="ts")[q.name], "by weft itself"
+    from weft.spark import session
+
+    spark = session()
+    spark.conf.set("spark.sql.shuffle.partitions", 4)
+    spark.read.parquet(str(folder)).createOrReplaceTempView("trades")
+    return lambda q: spark.sql(q.spark_sql()).toArrow(), "as native Spark batch queries"
+
+
+def check(question: Question, alone: pa.Table, shared: pa.Table) -> None:
+    """Raise unless both tables hold the same answers, in whatever order.
+
+    >>> asked = Question("n", ("count(*) AS trades",), 60, 60, group_by=())
+    >>> one, other = {"window_start": [1, 2], "trades": [3, 4]}, {"window_start": [2, 1], "trades": [4, 3]}
+    >>> check(asked, pa.table(one), pa.table(other))
+    """
+    keys = [*question.group_by, "window_start"]
+    one, other = (t.to_pandas().sort_values(keys, ignore_index=True) for t in (alone, shared))
+    try:
+        pd.testing.assert_frame_equal(one, other, check_dtype=False, rtol=1e-9, atol=1e-9)
+    except AssertionError as error:
+        raise WeftError(f"query '{question.name}' alone and shared differ: {error}") from error
+
+
+def _sample_table(questions: Sequence[Question], answers: dict[str, pa.Table]) -> Table:
+    """The latest answers of one query by symbol."""
+    chosen = next((q for q in questions if q.group_by == ("symbol",) and not q.where), questions[0])
+    latest = answers[chosen.name].to_pandas().tail(500)
+    order = latest.columns[-1]
+    top = latest[latest.window_start == latest.window_start.max()].nlargest(5, order)
+    table = Table(*top.columns, title=f"{chosen.name}: one window of {len(answers[chosen.name]):,} answers")
+    for row in top.itertuples(index=False):
+        table.add_row(*(f"{v:,.2f}" if isinstance(v, float | np.floating) else str(v) for v in row))
+    return table

@@ -1,0 +1,137 @@
+"""Layers of partials in Parquet files: a bucket's state is what its layers hold together.
+
+Each step adds a layer with what is new and still needed. A layer that no open window needs is dropped
+whole. When layers get many, the newest are merged into one, as far back as that at most trebles the work
+of writing (the logarithmic method: O'Neil et al., "The log-structured merge-tree", 1996).
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from weft.engine.due import last_ends
+from weft.engine.manifest import Layer, SliceFile
+from weft.engine.program import Program
+from weft.engine.state import Piece, State, merge_pieces
+from weft.errors import CheckpointError
+from weft.filesystem import join, resolve, write_atomically
+
+MOST_LAYERS = 16
+SLICES = "slices"
+
+
+def rebuild(place: str, layers: Iterable[Layer], bucket: int, watermark: int | None, program: Program) -> State:
+    """The state that a bucket's layers hold, answered up to the watermark."""
+    state = State(program, bucket)
+    catch_up(place, state, layers, watermark)
+    return state
+
+
+def catch_up(place: str, state: State, layers: Iterable[Layer], watermark: int | None) -> None:
+    """Bring a state up to date with layers that it has not absorbed yet."""
+    for layer in layers:
+        for piece in read_layer(place, layer, state.bucket):
+            state.absorb(piece)
+    state.advance(watermark)
+
+
+def add_layer(
+    place: str,
+    layers: Sequence[Layer],
+    pieces: Sequence[Piece],
+    state: State,
+    step: tuple[int, str],
+    watermark: int | None,
+    program: Program,
+) -> tuple[Layer, ...]:
+    """The bucket's layers after a step (its seq and token): ``pieces`` written, dead layers left out.
+
+    ``state`` is the bucket's state after the step; it saves reading where everything is merged.
+    """
+    seq, token = step
+    kept = [layer for layer in layers if watermark is None or layer.needed_until > watermark]
+    fresh = _live(pieces, watermark, program)
+    first = seq
+    if len(kept) >= MOST_LAYERS:
+        taken = _how_many(kept, sum(p.table.num_rows for p in fresh))
+        merged, kept = kept[len(kept) - taken :], kept[: len(kept) - taken]
+        if merged:
+            first = merged[0].first
+            if kept:
+                old = [p for layer in merged for p in read_layer(place, layer, state.bucket)]
+                fresh = _live(merge_pieces([*old, *fresh], program), watermark, program)
+            else:
+                fresh = state.snapshot()
+    if not fresh:
+        return tuple(kept)
+    files = tuple(_write(place, piece, seq, token) for piece in fresh)
+    return (*kept, Layer(first, seq, max(_needed_until(p, program) for p in fresh), files))
+
+
+def read_layer(place: str, layer: Layer, bucket: int) -> list[Piece]:
+    """The partials of a layer; CheckpointError where a file is missing or damaged."""
+    return [Piece(bucket, file.grouping, _read(place, file)) for file in layer.files]
+
+
+def _how_many(layers: Sequence[Layer], rows: int) -> int:
+    """How many of the newest layers to merge with so many new rows."""
+    taken = 0
+    for layer in reversed(layers):
+        if taken and layer.rows > 2 * rows:
+            break
+        rows += layer.rows
+        taken += 1
+    return taken
+
+
+def _ends(piece: Piece, program: Program) -> np.ndarray:
+    starts = piece.table.column("slice_start").to_numpy(zero_copy_only=False)
+    return last_ends(program.groupings[piece.grouping].windows, starts)
+
+
+def _needed_until(piece: Piece, program: Program) -> int:
+    return int(_ends(piece, program).max())
+
+
+def _live(pieces: Iterable[Piece], watermark: int | None, program: Program) -> list[Piece]:
+    """Without the partials that only answered windows needed."""
+    alive = []
+    for piece in pieces:
+        needed = _ends(piece, program) > (np.iinfo(np.int64).min if watermark is None else watermark)
+        if needed.all():
+            alive.append(piece)
+        elif needed.any():
+            alive.append(Piece(piece.bucket, piece.grouping, piece.table.filter(pa.array(needed))))
+    return [p for p in alive if p.table.num_rows]
+
+
+def _write(place: str, piece: Piece, seq: int, token: str) -> SliceFile:
+    name = f"{seq:010}-{piece.bucket:04}-{piece.grouping:03}-{token}.parquet"
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_batches([piece.table]), sink)
+    data = sink.getvalue()
+    system, path = resolve(join(place, SLICES, name))
+    try:
+        write_atomically(system, path, data)
+    except OSError as error:
+        raise CheckpointError(f"cannot write '{path}': {error}; state could not be saved") from error
+    return SliceFile(name, piece.grouping, piece.table.num_rows, data.size, zlib.crc32(data))
+
+
+def _read(place: str, file: SliceFile) -> pa.RecordBatch:
+    system, path = resolve(join(place, SLICES, file.name))
+    remedy = "restore the file from a backup, or start again with an empty checkpoint directory"
+    try:
+        with system.open_input_file(path) as source:
+            data = source.read_buffer()
+    except OSError as error:
+        raise CheckpointError(f"a slice file of this checkpoint is missing, '{path}'; {remedy}") from error
+    if data.size != file.bytes or zlib.crc32(data) != file.crc:
+        raise CheckpointError(f"a slice file of this checkpoint is damaged, '{path}'; {remedy}")
+    table = pq.read_table(pa.BufferReader(data), use_threads=False).combine_chunks()
+    return table.to_batches()[0]

@@ -1,0 +1,100 @@
+"""The manifest: what one step left behind, published by an atomic rename, which is the commit.
+
+A step is one micro-batch or one flush; ``seq`` numbers them from 1. A manifest names, for every bucket,
+the layers of partials that make up its state, and says how far the watermark had come.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from weft.errors import CheckpointError
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SliceFile:
+    """One immutable Parquet file of partials, all of one grouping."""
+
+    name: str
+    grouping: int
+    rows: int
+    bytes: int
+    crc: int
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """The partials that the steps ``first``..``last`` brought to one bucket; dead once ``needed_until``."""
+
+    first: int
+    last: int
+    needed_until: int
+    files: tuple[SliceFile, ...]
+
+    @property
+    def rows(self) -> int:
+        """How many partials it holds."""
+        return sum(f.rows for f in self.files)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Layer:
+        """The inverse of ``dataclasses.asdict``."""
+        files = tuple(SliceFile(**f) for f in data["files"])
+        return cls(data["first"], data["last"], data["needed_until"], files)
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One committed step; ``token`` names the attempt that made it, ``batch_id`` Spark's last batch in it."""
+
+    seq: int
+    token: str
+    kind: str
+    batch_id: int
+    fingerprint: str
+    queries: tuple[str, ...]
+    buckets: int
+    watermark: int | None
+    seen: Mapping[str, int | None]
+    layers: tuple[tuple[Layer, ...], ...] = field(default=())
+
+    @property
+    def files(self) -> frozenset[str]:
+        """The names of all files that the state is made of."""
+        return frozenset(f.name for layers in self.layers for layer in layers for f in layer.files)
+
+    def to_json(self) -> bytes:
+        """The file's content, with a checksum of itself.
+
+        >>> made = Manifest(1, "t", "batch", 0, "f", ("q",), 1, None, {"rows": 0}, ((),))
+        >>> Manifest.from_json(made.to_json()) == made
+        True
+        """
+        body = {"format": FORMAT, **asdict(self)}
+        return json.dumps({**body, "crc": _crc(body)}, indent=1).encode()
+
+    @classmethod
+    def from_json(cls, data: bytes) -> Manifest:
+        """Read a manifest; CheckpointError where it is damaged or of a format unknown here."""
+        try:
+            body = json.loads(data)
+            found = body.pop("crc")
+        except (ValueError, KeyError, AttributeError) as error:
+            raise CheckpointError("it is not a whole manifest") from error
+        if found != _crc(body):
+            raise CheckpointError("its checksum does not match")
+        if body.pop("format") != FORMAT:
+            raise CheckpointError("it was written by another version of weft")
+        layers = tuple(tuple(map(Layer.from_dict, each)) for each in body.pop("layers"))
+        queries = tuple(body.pop("queries"))
+        return cls(**body, queries=queries, layers=layers)
+
+
+def _crc(body: Mapping[str, Any]) -> int:
+    return zlib.crc32(json.dumps(body, sort_keys=True).encode())

@@ -1,0 +1,185 @@
+"""The slice store under a checkpoint: manifests that commit steps, and the slice files they name.
+
+    weft.json                                    the stream's name
+    manifests/0000000007.json                    one per step, the newest is the state
+    slices/0000000007-0001-000-<token>.parquet   partials: step, bucket, grouping, attempt
+
+Files are immutable and named by the attempt that wrote them, so an attempt that failed, or ran twice,
+leaves only files that no manifest names; they are swept away later. Any Parquet tool can read them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import uuid
+
+from pyarrow import fs
+
+from weft.engine.layers import SLICES
+from weft.engine.manifest import Manifest
+from weft.engine.program import Program
+from weft.errors import CheckpointError
+from weft.filesystem import join, resolve, write_atomically
+
+MANIFESTS = "manifests"
+KEPT_MANIFESTS = 10
+SWEEP_EVERY = 100
+ABOUT = "the state of a weft stream: manifests/ one per step, slices/ partial aggregates, spark/ offsets"
+
+log = logging.getLogger(__name__)
+
+
+class SliceStore:
+    """The driver's view of one checkpoint; ``last`` is the newest committed step, ``stream`` its name.
+
+    >>> import tempfile
+    >>> place = tempfile.mkdtemp()
+    >>> store = SliceStore(place)
+    >>> store.publish(Manifest(1, "a", "batch", 0, "f", ("q",), 1, None, {}, ((),)))
+    >>> SliceStore(place).last.seq
+    1
+    """
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+        self.system, self.path = resolve(place)
+        self.last: Manifest | None = None
+        self._before: Manifest | None = None
+        self.stream = self._prepare()
+        numbers = self._numbers()
+        for number in reversed(numbers):
+            try:
+                self.last = self._read(number)
+                break
+            except CheckpointError as error:
+                # Safe to go back by one: if Spark had finished that batch too, it asks for a later batch
+                # next, and `expect` refuses the gap. Otherwise Spark runs the batch again.
+                log.warning("manifest %s of '%s' cannot be used: %s", number, place, error)
+                if number != numbers[-1]:
+                    break
+        if numbers and self.last is None:
+            raise CheckpointError(
+                f"the newest manifests of checkpoint '{place}' are damaged; restore '{MANIFESTS}' from a "
+                "backup, or start again with an empty checkpoint directory"
+            )
+        self.damaged = bool(self.last and self.last.seq != numbers[-1])
+        self.sweep()
+
+    def check(self, program: Program) -> None:
+        """Refuse a checkpoint that other queries wrote."""
+        if self.last is None or self.last.fingerprint == layout(program):
+            return
+        theirs, ours = set(self.last.queries), {q.name for q in program.queries}
+        if theirs == ours:
+            what = "queries of the same names, but with other windows, predicates, columns or plan"
+        else:
+            only = [f"'{name}'" for name in sorted(theirs ^ ours)]
+            what = f"it and this run differ in {', '.join(only[:5])}{' and more' * (len(only) > 5)}"
+        raise CheckpointError(
+            f"checkpoint '{self.place}' belongs to other queries ({what}); "
+            "use another checkpoint directory, or the same queries"
+        )
+
+    def is_done(self, batch_id: int) -> bool:
+        """Whether this batch of Spark's has been committed; CheckpointError where one before it has not."""
+        done = -1 if self.last is None else self.last.batch_id
+        if batch_id > done + 1:
+            raise CheckpointError(
+                f"Spark is at batch {batch_id}, but checkpoint '{self.place}' has no manifest of batch "
+                f"{batch_id - 1}: its manifests were removed or damaged, and the rows in between are gone "
+                "from the state; restore them from a backup, or start again with an empty checkpoint directory"
+            )
+        return batch_id <= done
+
+    def publish(self, manifest: Manifest) -> None:
+        """Commit a step; then files and manifests that are no longer needed are removed."""
+        path = self._manifest(manifest.seq)
+        try:
+            # The damaged manifest that was stepped over at the start has this number.
+            write_atomically(self.system, path, manifest.to_json(), replace=self.damaged)
+        except FileExistsError as error:
+            raise CheckpointError(
+                f"another run has committed step {manifest.seq} to checkpoint '{self.place}'; "
+                "only one run can use a checkpoint at a time"
+            ) from error
+        except OSError as error:
+            raise CheckpointError(f"cannot write '{path}': {error}; the step is not committed") from error
+        self.damaged = False
+        dropped = self._before.files if self._before else frozenset()
+        self._before, self.last = self.last, manifest
+        for name in dropped - manifest.files - (self._before.files if self._before else frozenset()):
+            self._delete(join(self.path, SLICES, name))
+        if manifest.seq > KEPT_MANIFESTS:
+            self._delete(self._manifest(manifest.seq - KEPT_MANIFESTS))
+        if manifest.seq % SWEEP_EVERY == 0:
+            self.sweep()
+
+    def sweep(self) -> None:
+        """Remove slice files up to the newest step that no recent manifest names, and old manifests."""
+        if self.last is None:
+            return
+        recent = [n for n in self._numbers() if n > self.last.seq - 2]
+        named = set().union(self.last.files, *(m.files for m in map(self._try_read, recent) if m))
+        for name in self._names(SLICES, ".parquet"):
+            if int(name.split("-")[0]) <= self.last.seq and name not in named:
+                self._delete(join(self.path, SLICES, name))
+        for number in self._numbers():
+            if number <= self.last.seq - KEPT_MANIFESTS:
+                self._delete(self._manifest(number))
+
+    def _prepare(self) -> str:
+        """Make the folders; the stream's name, given to it when it began."""
+        path = join(self.path, "weft.json")
+        try:
+            for folder in (MANIFESTS, SLICES):
+                self.system.create_dir(join(self.path, folder), recursive=True)
+            if self.system.get_file_info(path).type == fs.FileType.NotFound:
+                named = {"about": ABOUT, "stream": uuid.uuid4().hex[:12]}
+                write_atomically(self.system, path, json.dumps(named, indent=1).encode(), replace=False)
+            with self.system.open_input_file(path) as source:
+                return str(json.loads(source.read())["stream"])
+        except (OSError, ValueError, KeyError) as error:
+            raise CheckpointError(
+                f"cannot use '{self.place}' as checkpoint: {error}; "
+                "choose a directory that this user may read and write"
+            ) from error
+
+    def _numbers(self) -> list[int]:
+        return sorted(int(name.split(".")[0]) for name in self._names(MANIFESTS, ".json"))
+
+    def _names(self, folder: str, suffix: str) -> list[str]:
+        infos = self.system.get_file_info(fs.FileSelector(join(self.path, folder)))
+        names = [info.base_name for info in infos]
+        return [n for n in names if n.endswith(suffix) and n[:1].isdigit()]
+
+    def _manifest(self, seq: int) -> str:
+        return join(self.path, MANIFESTS, f"{seq:010}.json")
+
+    def _read(self, seq: int) -> Manifest:
+        try:
+            with self.system.open_input_file(self._manifest(seq)) as source:
+                return Manifest.from_json(source.read())
+        except OSError as error:
+            raise CheckpointError(f"cannot read '{self._manifest(seq)}': {error}") from error
+
+    def _try_read(self, seq: int) -> Manifest | None:
+        try:
+            return self._read(seq)
+        except CheckpointError:
+            return None
+
+    def _delete(self, path: str) -> None:
+        try:
+            self.system.delete_file(path)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            log.warning("cannot remove '%s', which is no longer needed: %s", path, error)
+
+
+def layout(program: Program) -> str:
+    """What the slice files depend on: the queries, and how the plan numbers and cuts what they share."""
+    shape = (program.fingerprint, program.groupings, program.predicates, program.progressions)
+    return hashlib.sha256(repr(shape).encode()).hexdigest()[:16]

@@ -1,0 +1,48 @@
+"""Chunks: what reading gives, and how small ones become large."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+ROWS = 1 << 20
+BYTES = 512 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Some rows; how many rows or values were skipped as bad on the way; files skipped whole."""
+
+    table: pa.Table
+    bad: int = 0
+    skipped: tuple[str, ...] = ()
+
+
+def regroup(chunks: Iterable[Chunk], rows: int = ROWS) -> Iterator[Chunk]:
+    """The same rows in chunks of about so many rows.
+
+    >>> small = [Chunk(pa.table({"x": [i]}), bad=i) for i in range(3)]
+    >>> [(c.table.num_rows, c.bad) for c in regroup(small, rows=2)]
+    [(2, 1), (1, 2)]
+    """
+    waiting: list[Chunk] = []
+    for chunk in chunks:
+        waiting.append(chunk)
+        held = sum(c.table.num_rows for c in waiting)
+        if held >= rows or sum(c.table.nbytes for c in waiting) >= BYTES:
+            yield _together(waiting)
+            waiting = []
+    if waiting:
+        yield _together(waiting)
+
+
+def _together(chunks: list[Chunk]) -> Chunk:
+    if len(chunks) == 1:
+        return chunks[0]
+    return Chunk(
+        pa.concat_tables([c.table for c in chunks]),
+        sum(c.bad for c in chunks),
+        tuple(name for c in chunks for name in c.skipped),
+    )

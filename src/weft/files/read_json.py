@@ -1,0 +1,105 @@
+"""JSON lines: lines that are no JSON object are skipped, values of another type become null; both are counted.
+
+A file is read by pyarrow with the wanted types; from the first line that does not fit on, line by line.
+"""
+
+from __future__ import annotations
+
+import io
+import json as text_json
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import json
+
+from weft.files.chunk import Chunk
+from weft.files.split import Split
+from weft.files.types import cast_leniently, found_schema
+from weft.filesystem import resolve
+
+BLOCK = 8 << 20
+LINES = 1 << 16
+
+
+def find_schema(path: str) -> pa.Schema:
+    """The columns of a file, their types found in its first lines; times are in UTC where they name no zone."""
+    good = [text for text, record in islice(_lines(path), 10_000) if record is not None]
+    if not good:
+        return pa.schema([])
+    table = json.read_json(io.BytesIO(b"\n".join(good)))
+    fields = []
+    for field, column in zip(table.schema, table.columns):
+        type = field.type
+        if pa.types.is_string(type) and column.null_count < len(column):
+            # pyarrow takes times with fractions of a second for text.
+            times, bad = cast_leniently(column.combine_chunks(), pa.timestamp("us", "UTC"))
+            type = times.type if not bad else type
+        fields.append((field.name, type))
+    return found_schema(pa.schema(fields), zone="UTC")
+
+
+def read(split: Split, schema: pa.Schema) -> Iterator[Chunk]:
+    """The rows of a file, in the wanted columns and types."""
+    done = 0
+    try:
+        for chunk in _typed(split.path, schema):
+            done += chunk.table.num_rows
+            yield chunk
+    except pa.ArrowInvalid:
+        # Some line does not fit. Rows that were given are not given again.
+        yield from _line_by_line(split.path, schema, done)
+
+
+def _typed(path: str, schema: pa.Schema) -> Iterator[Chunk]:
+    system, path = resolve(path)
+    with system.open_input_stream(path) as source:
+        reader = json.open_json(
+            source,
+            read_options=json.ReadOptions(use_threads=False, block_size=BLOCK),
+            parse_options=json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+        )
+        for batch in reader:
+            yield Chunk(pa.Table.from_batches([batch]).select(schema.names))
+
+
+def _line_by_line(path: str, schema: pa.Schema, done: int) -> Iterator[Chunk]:
+    lines = _lines(path)
+    while some := list(islice(lines, LINES)):
+        records = [record for _, record in some if record is not None]
+        bad = len(some) - len(records)
+        skip = min(done, len(records))
+        done -= skip
+        records = records[skip:]
+        columns = []
+        for field in schema:
+            texts = pa.array([_text(r.get(field.name)) for r in records], pa.string())
+            if pa.types.is_string(field.type):
+                array, unfit = texts, 0
+            else:
+                array, unfit = cast_leniently(texts, field.type)
+            columns.append(array)
+            bad += unfit
+        yield Chunk(pa.table(columns, schema=schema), bad)
+
+
+def _lines(path: str) -> Iterator[tuple[bytes, dict[str, Any] | None]]:
+    """Each line that is not blank, and the object on it, or None."""
+    system, path = resolve(path)
+    with system.open_input_file(path) as source:
+        for line in io.BufferedReader(source, BLOCK):
+            if line.strip():
+                yield line.strip(), _record(line)
+
+
+def _record(line: bytes) -> dict[str, Any] | None:
+    try:
+        record = text_json.loads(line)
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def _text(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else text_json.dumps(value)

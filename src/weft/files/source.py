@@ -1,0 +1,192 @@
+"""``Files``: a folder, a glob or a list of Parquet, CSV or JSON files, as a source that reads itself."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import pyarrow as pa
+from pyarrow import fs
+
+from weft.errors import JobError
+from weft.files import read_csv, read_json, read_parquet
+from weft.files.chunk import Chunk, regroup
+from weft.files.read_csv import CsvOptions
+from weft.files.split import Found, Split, balance, join_row_groups
+from weft.files.types import read_schema
+from weft.filesystem import resolve, uri
+
+FORMATS = ("parquet", "csv", "json")
+UNREADABLE = (OSError, pa.ArrowException, JobError, UnicodeDecodeError)
+LEAST = 4 << 20
+"""Bytes below which a task of its own is not worth its start."""
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files read with pyarrow, in the very task that aggregates them.
+
+    ``path`` is a folder (with all below it), a glob, a file, or a list of those; names that begin with ``_``
+    or ``.`` are left out, as Spark does. ``schema`` maps columns to types, and is found in the first file
+    where it is not given. ``on_bad_file`` says whether a file that cannot be read stops the run (``fail``)
+    or is left out and reported (``skip``). ``delimiter``, ``header`` and ``quote`` are for CSV.
+
+    >>> import tempfile, pathlib
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "a.csv").write_text("ts,price\\n2024-01-01T00:00:00Z,1.5\\nbroken\\n")
+    >>> files = Files(folder, format="csv")
+    >>> [table.column("price").to_pylist() for table in files]
+    [[1.5]]
+    """
+
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+    format: str = "parquet"
+    schema: pa.Schema | Mapping[str, str | pa.DataType] | None = None
+    max_files_per_batch: int | None = None
+    on_bad_file: str = "fail"
+    delimiter: str = ","
+    header: bool = True
+    quote: str = '"'
+    places: tuple[str, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.format not in FORMATS:
+            raise JobError(f"format must be one of {', '.join(FORMATS)}, not {self.format!r}")
+        if self.on_bad_file not in ("fail", "skip"):
+            raise JobError(f"on_bad_file must be 'fail' or 'skip', not {self.on_bad_file!r}")
+        if self.max_files_per_batch is not None and self.max_files_per_batch < 1:
+            raise JobError(f"max_files_per_batch must be at least 1, not {self.max_files_per_batch}")
+        if not self.header and self.schema is None:
+            raise JobError("CSV files without a header need a schema; give schema={'column': 'type', ...}")
+        several = [self.path] if isinstance(self.path, str | os.PathLike) else self.path
+        object.__setattr__(self, "places", tuple(uri(p) for p in several))
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        """The files' rows as tables, for the in-process runner."""
+        schema = self.stream_schema()
+        shares, _ = self.splits(self.list(), 1)
+        for share in shares:
+            for chunk in self.read(share, schema):
+                yield chunk.table
+
+    def list(self) -> list[Found]:
+        """All files that are there now, in order of name; JobError where there are none."""
+        found = [f for place in self.places for f in _list(place)]
+        if not found:
+            raise JobError(f"there are no files in '{self}'; check the path")
+        return [f for f in found if f.size > 0]
+
+    def __str__(self) -> str:
+        return ", ".join(self.places)
+
+    @cached_property
+    def _found_schema(self) -> pa.Schema:
+        if self.schema is not None:
+            return read_schema(self.schema)
+        for found in self.list():
+            try:
+                schema = self._schema_of(found.path)
+            except UNREADABLE as error:
+                self._fail(found.path, error)
+                continue
+            if schema.names:
+                return schema
+        raise JobError(f"no file in '{self}' has columns; give schema={{'column': 'type', ...}}")
+
+    def stream_schema(self) -> pa.Schema:
+        """The columns, as given or as found in the first file."""
+        return self._found_schema
+
+    def splits(self, files: Iterable[Found], tasks: int) -> tuple[list[list[Split]], list[str]]:
+        """The share of each task, and the files left out because they cannot be read."""
+        if self.format != "parquet":
+            return balance([Split(f.path, f.size) for f in files], tasks, LEAST), []
+        splits: list[Split] = []
+        skipped: list[str] = []
+        with ThreadPoolExecutor(16) as pool:
+            for found, result in pool.map(self._try_splits, files):
+                if isinstance(result, Exception):
+                    self._fail(found.path, result)
+                    skipped.append(found.path)
+                else:
+                    splits += result
+        return [join_row_groups(share) for share in balance(splits, tasks, LEAST)], skipped
+
+    def read(self, share: Iterable[Split], schema: pa.Schema, keys: Sequence[str] = ()) -> Iterator[Chunk]:
+        """The rows of a task's share, in large chunks; text columns in ``keys`` may come as dictionaries."""
+        return regroup(chunk for split in share for chunk in self._read_split(split, schema, keys))
+
+    def _read_split(self, split: Split, schema: pa.Schema, keys: Sequence[str]) -> Iterator[Chunk]:
+        try:
+            if self.format == "parquet":
+                text = [k for k in keys if k in schema.names and pa.types.is_string(schema.field(k).type)]
+                yield from read_parquet.read(split, schema, text)
+            elif self.format == "csv":
+                yield from read_csv.read(split, schema, self._csv())
+            else:
+                yield from read_json.read(split, schema)
+        except UNREADABLE as error:
+            self._fail(split.path, error)
+            yield Chunk(schema.empty_table(), skipped=(split.path,))
+
+    def _try_splits(self, found: Found) -> tuple[Found, list[Split] | Exception]:
+        try:
+            return found, read_parquet.find_splits(found)
+        except UNREADABLE as error:
+            return found, error
+
+    def _schema_of(self, path: str) -> pa.Schema:
+        if self.format == "parquet":
+            return read_parquet.find_schema(path)
+        return read_csv.find_schema(path, self._csv()) if self.format == "csv" else read_json.find_schema(path)
+
+    def _csv(self) -> CsvOptions:
+        names = () if self.header else tuple(self.stream_schema().names)
+        return CsvOptions(self.delimiter, self.header, self.quote, names)
+
+    def _fail(self, path: str, error: Exception) -> None:
+        if self.on_bad_file == "fail":
+            raise JobError(
+                f"file '{path}' cannot be read as {self.format}: {error}; "
+                "repair or remove it, or leave such files out with on_bad_file='skip'"
+            ) from error
+
+
+def _list(place: str) -> list[Found]:
+    """The files of one place: itself, all below it, or all that match."""
+    system, path = resolve(place)
+    folder = path
+    while any(c in folder for c in "*?["):
+        folder = os.path.dirname(folder)
+    try:
+        info = system.get_file_info(folder)
+        if info.type == fs.FileType.NotFound:
+            raise JobError(f"'{place}' does not exist; check the path")
+        if info.type == fs.FileType.File:
+            return [Found(place, info.size)]
+        below = system.get_file_info(fs.FileSelector(folder, recursive=True))
+    except OSError as error:
+        raise JobError(f"cannot list '{place}': {error}") from error
+    prefix = place[: len(place) - len(path)] if place.endswith(path) else ""
+    files = [i for i in below if i.type == fs.FileType.File and not _hidden(i.path[len(folder) :])]
+    if folder != path:
+        files = [i for i in files if _matches(i.path, path)]
+    return [Found(prefix + i.path, i.size) for i in sorted(files, key=lambda i: i.path)]
+
+
+def _hidden(path: str) -> bool:
+    return any(name[0] in "_." for name in path.split("/") if name)
+
+
+def _matches(path: str, pattern: str) -> bool:
+    """Whether a path is what a glob asks for, or below it.
+
+    >>> _matches("/in/a/x.csv", "/in/*"), _matches("/in/x.csv", "/in/*.json")
+    (True, False)
+    """
+    wanted, given = pattern.split("/"), path.split("/")
+    return len(given) >= len(wanted) and all(map(fnmatch.fnmatchcase, given, wanted))

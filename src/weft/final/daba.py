@@ -1,0 +1,208 @@
+"""DABA: TwoStacks without the pause. The flip is done a little at a time, with every insert and evict.
+
+The queue of partials is cut by four borders, first <= l <= r <= a <= b <= end:
+
+    first      l        r        a        b       end
+      | to b   |  to r  | from r |  to b  | from b |      what each partial's total covers
+
+The front list is [first, b), the back list [b, end). Each step moves the borders by one place, so that the
+front list is finished (l = b) exactly when a new flip is due.
+K. Tangwongsan, M. Hirzel, S. Schneider: Low-Latency Sliding-Window Aggregation in Worst-Case Constant Time.
+DEBS 2017.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+from numba import njit
+
+from weft.final.algebra import combine, load, store
+from weft.final.card import Card
+from weft.final.technique import ChainTechnique, Kernel, longest, ring_size
+from weft.final.window import CopyPerQuery, SingleQuery
+
+CARD = Card(
+    title="DABA",
+    paper="Tangwongsan, Hirzel, Schneider: Low-Latency Sliding-Window Aggregation. DEBS 2017",
+    amortised="5",
+    worst="8",
+    all_queries="5n, with one copy per query",
+    space="2n",
+)
+
+
+class DABACopy(SingleQuery):
+    """The queue of one query and its borders."""
+
+    def __init__(self, owner: CopyPerQuery, capacity: int) -> None:
+        super().__init__(owner, capacity)
+        self.values: list[np.ndarray] = [owner.monoid.identity(1)] * capacity
+        self.totals: list[np.ndarray] = self.values.copy()
+        self.first = self.l = self.r = self.a = self.b = self.end = 0
+
+    @property
+    def memory(self) -> int:
+        return 2 * self.size
+
+    def insert(self, partial: np.ndarray) -> None:
+        self.values[self.end % self.capacity] = partial
+        self.totals[self.end % self.capacity] = self.combine(self._total(self.end - 1, self.b), partial)
+        self.end += 1
+        self._step()
+
+    def evict(self) -> None:
+        self.first += 1
+        self._step()
+
+    def newest(self, n: int) -> np.ndarray:
+        at = self.end - n
+        if self.first <= at < self.l or self.a <= at < self.b:
+            return self.combine(self.totals[at % self.capacity], self._total(self.end - 1, self.b))
+        if at == self.b:
+            return self.totals[(self.end - 1) % self.capacity]
+        total = None
+        for i in range(at, self.end):
+            total = self.combine(total, self.values[i % self.capacity])
+        return self.combine(total, None)
+
+    def _total(self, at: int, border: int) -> np.ndarray | None:
+        """The total at a position, or None where its list, which begins at the border, is empty."""
+        return self.totals[at % self.capacity] if at >= border else None
+
+    def _step(self) -> None:
+        if self.l == self.b:
+            self.l, self.r, self.a, self.b = self.first, self.b, self.end, self.end
+        if self.first == self.b:
+            return
+        if self.a != self.r:
+            delta = self.totals[self.a % self.capacity] if self.a != self.b else None
+            self.a -= 1
+            self.totals[self.a % self.capacity] = self.combine(self.values[self.a % self.capacity], delta)
+        if self.l != self.r:
+            delta = self.totals[self.a % self.capacity] if self.a != self.b else None
+            rest = self.combine(self._total(self.a - 1, self.r), delta)
+            self.totals[self.l % self.capacity] = self.combine(self.totals[self.l % self.capacity], rest)
+            self.l += 1
+        else:
+            self.l, self.r, self.a = self.l + 1, self.r + 1, self.a + 1
+
+
+class DABAWindow(CopyPerQuery):
+    """One queue per query.
+
+    >>> from weft.aggregates.monoid import MAX, Monoid
+    >>> window = DABAWindow(Monoid(MAX, 1), windows=[3])
+    >>> for value in (6, 5, 0):
+    ...     window.insert(np.array([[value]]))
+    >>> window.evict()
+    >>> window.query(2).tolist()
+    [[5]]
+    """
+
+    card = CARD
+    copy = DABACopy
+
+
+class DABA(ChainTechnique):
+    """One queue along each chain of runs.
+
+    >>> from weft.aggregates.monoid import MAX, Monoid
+    >>> states = np.array([[6], [5], [0], [1]])
+    >>> DABA(Monoid(MAX, 1), states).answer(np.array([0, 1]), np.array([3, 4])).ravel().tolist()
+    [6, 5]
+    """
+
+    name = "daba"
+    card = CARD
+    window = DABAWindow
+
+    @staticmethod
+    @cache
+    def answer_kernel(code: int, width: int) -> Kernel:
+        @njit(cache=True, nogil=True)
+        def answer(states, low, high, order, chains, neutral, out):  # type: ignore[no-untyped-def]
+            ring = ring_size(longest(low, high))
+            values, totals = np.empty(ring * width, np.int64), np.empty(ring * width, np.int64)
+            for c in range(chains.size - 1):
+                borders = (0, 0, 0, 0, 0, 0)
+                for k in range(chains[c], chains[c + 1]):
+                    run = order[k]
+                    borders = _advance(code, width, states, values, totals, borders, low[run], high[run])
+                    store(width, out, run, _query(code, width, totals, neutral, borders))
+
+        return answer
+
+    @staticmethod
+    @cache
+    def slide_kernel(code: int, width: int) -> Kernel:
+        @njit(cache=True, nogil=True)
+        def slide(values, windows, rows, neutral, columns, out):  # type: ignore[no-untyped-def]
+            for k in range(windows.size):
+                ring = ring_size(windows[k])
+                queue, totals = np.empty(ring * width, np.int64), np.empty(ring * width, np.int64)
+                borders = (0, 0, 0, 0, 0, 0)
+                column = 0
+                for i in range(values.size // width):
+                    low = max(i + 1 - windows[k], 0)
+                    borders = _advance(code, width, values, queue, totals, borders, low, i + 1)
+                    store(width, out, rows[k] + column, _query(code, width, totals, neutral, borders))
+                    column += 1
+                    if column == columns:
+                        column = 0
+
+        return slide
+
+
+@njit(inline="always")
+def _advance(code, width, states, values, totals, borders, low, high):  # type: ignore[no-untyped-def]
+    """Evict the partials before ``low``, insert those before ``high``; a step of the flip with each."""
+    mask = values.size // width - 1
+    first, l, r, a, b, end = borders
+    if low >= end:
+        first = l = r = a = b = end = low
+    while end < high or first < low:
+        if first < low:
+            first += 1
+        else:
+            newest = load(width, states, end)
+            store(width, values, end & mask, newest)
+            if b != end:
+                newest = combine(code, load(width, totals, (end - 1) & mask), newest)
+            store(width, totals, end & mask, newest)
+            end += 1
+        if l == b:
+            l, r, a, b = first, b, end, end
+        if first == b:
+            continue
+        if a != r:
+            total = load(width, values, (a - 1) & mask)
+            if a != b:
+                total = combine(code, total, load(width, totals, a & mask))
+            a -= 1
+            store(width, totals, a & mask, total)
+        if l != r:
+            # From l to r, from r to a, from a to b: any but the first may be empty.
+            total = load(width, totals, l & mask)
+            if a != r:
+                total = combine(code, total, load(width, totals, (a - 1) & mask))
+            if a != b:
+                total = combine(code, total, load(width, totals, a & mask))
+            store(width, totals, l & mask, total)
+            l += 1
+        else:
+            l, r, a = l + 1, r + 1, a + 1
+    return first, l, r, a, b, end
+
+
+@njit(inline="always")
+def _query(code, width, totals, neutral, borders):  # type: ignore[no-untyped-def]
+    mask = totals.size // width - 1
+    first, _, _, _, b, end = borders
+    total = load(width, neutral, 0)
+    if first != b:
+        total = load(width, totals, first & mask)
+    if b != end:
+        total = combine(code, total, load(width, totals, (end - 1) & mask))
+    return total

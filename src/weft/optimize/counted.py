@@ -1,0 +1,194 @@
+"""Weave Share with a chosen way of counting edges: the oracle of the compiled greedy, and what it is measured by.
+
+The counters are the bit set, F1, F1+Opt and merged F1, all exact; and over the instants of the common table the
+three ways of Guirguis et al., CIKM 2011, section 8: dividing by every slide, probing a bitmap, and probing it
+with the tree that has fewer edges.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numba import njit
+
+from weft.cost.load import NOTHING, add_load, final_operations
+from weft.errors import QueryError
+from weft.optimize.problem import Problem
+from weft.optimize.table import union_rate
+from weft.optimize.windows import SECOND
+from weft.slicing.count import COUNTERS, MergedF1
+from weft.slicing.count.bitset import common_unit
+from weft.slicing.progression import Progression
+
+
+class EdgeSets(Protocol):
+    """The edges of trees: what two trees' edges are together, and making one tree of two."""
+
+    def of_class(self, number: int) -> Any:
+        """The edges of one class."""
+
+    def rate(self, a: Any) -> float:
+        """Edges per second."""
+
+    def rate_of_union(self, a: Any, b: Any) -> float:
+        """Edges per second of both together."""
+
+    def union(self, a: Any, b: Any) -> Any:
+        """The edges of both."""
+
+
+def weave_counted(problem: Problem, counter: str, lookup: bool, bitmap: bool, smaller: bool) -> np.ndarray:
+    """The tree of each class, as the compiled greedy finds it, by one of the counters."""
+    sets = _find_sets(problem, counter, bitmap, smaller)
+    edges = [sets.of_class(i) for i in range(len(problem))]
+    loads = problem.loads.copy()
+    label = np.arange(len(problem))
+    alive = list(range(len(problem)))
+    saved: dict[tuple[int, int], float] = {}
+    price, code = problem.price, problem.code
+
+    def cost(rate: float, i: int, more: np.ndarray = NOTHING) -> float:
+        return float(price.combine * final_operations(code, rate, loads[i], more))
+
+    while len(alive) > 1:
+        best, pair = 0.0, None
+        for at, i in enumerate(alive):
+            for j in alive[at + 1 :]:
+                if (i, j) not in saved or not lookup:
+                    together = cost(sets.rate_of_union(edges[i], edges[j]), i, loads[j])
+                    apart = cost(sets.rate(edges[i]), i) + cost(sets.rate(edges[j]), j)
+                    saved[i, j] = price.tree + apart - together
+                if saved[i, j] > best:
+                    best, pair = saved[i, j], (i, j)
+        if pair is None:
+            break
+        i, j = pair
+        edges[i] = sets.union(edges[i], edges[j])
+        add_load(loads[i], loads[j])
+        label[label == j] = i
+        alive.remove(j)
+        saved = {key: value for key, value in saved.items() if i not in key and j not in key}
+    return label
+
+
+def _find_sets(problem: Problem, counter: str, bitmap: bool, smaller: bool) -> EdgeSets:
+    if counter == "table":
+        return Probed(problem, bitmap, smaller)
+    if counter == "merged-f1":
+        return Merged(problem)
+    if counter in COUNTERS:
+        return Counted(problem, counter)
+    raise QueryError(f"no counter is called {counter!r}", hint=f"choose table or one of {', '.join(COUNTERS)}")
+
+
+def _progressions(problem: Problem, number: int) -> frozenset[Progression]:
+    return frozenset(problem.edges[np.array([number])].progressions())
+
+
+class Counted:
+    """Progressions, counted afresh for every pair."""
+
+    def __init__(self, problem: Problem, counter: str) -> None:
+        self.problem, self.count = problem, COUNTERS[counter]
+        self.rates: dict[frozenset[Progression], float] = {}
+
+    def of_class(self, number: int) -> frozenset[Progression]:
+        """The edges of one class."""
+        return _progressions(self.problem, number)
+
+    def rate(self, a: frozenset[Progression]) -> float:
+        """Edges per second."""
+        if a not in self.rates:
+            self.rates[a] = float(self.count(a) * SECOND)
+        return self.rates[a]
+
+    def rate_of_union(self, a: frozenset[Progression], b: frozenset[Progression]) -> float:
+        """Edges per second of both together."""
+        return float(self.count(a | b) * SECOND)
+
+    def union(self, a: frozenset[Progression], b: frozenset[Progression]) -> frozenset[Progression]:
+        """The edges of both."""
+        return a | b
+
+
+class Merged:
+    """The terms of merged F1; a pair is compared from the terms of both."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.clock = common_unit(problem.edges.progressions())
+
+    def of_class(self, number: int) -> MergedF1:
+        """The edges of one class."""
+        return MergedF1.of(_progressions(self.problem, number), clock=self.clock)
+
+    def rate(self, a: MergedF1) -> float:
+        """Edges per second."""
+        return float(a.rate) * SECOND
+
+    def rate_of_union(self, a: MergedF1, b: MergedF1) -> float:
+        """Edges per second of both together."""
+        return float(a.rate + b.rate - a.common(b)) * SECOND
+
+    def union(self, a: MergedF1, b: MergedF1) -> MergedF1:
+        """The edges of both."""
+        return a.union(b)
+
+
+class Probed:
+    """Edges as a list of instants of the common table, a bitmap over them, and the progressions.
+
+    A tree is ``(rate, places of its edges, bitmap, periods, residues)``.
+    """
+
+    def __init__(self, problem: Problem, bitmap: bool, smaller: bool) -> None:
+        self.table, self.bitmap, self.smaller = problem.table, bitmap, smaller
+
+    def of_class(self, number: int) -> tuple[Any, ...]:
+        """The edges of one class."""
+        table = self.table
+        marks = np.unpackbits(table.bits[number].view(np.uint8), bitorder="little")[: table.instants.size]
+        ticks = table.ticks
+        periods, residues = np.repeat(ticks.periods[number], 2), ticks.residues[number]
+        return float(table.rates[number]), np.flatnonzero(marks), marks.astype(np.bool_), periods, residues
+
+    def rate(self, a: tuple[Any, ...]) -> float:
+        """Edges per second."""
+        return float(a[0])
+
+    def rate_of_union(self, a: tuple[Any, ...], b: tuple[Any, ...]) -> float:
+        """Edges per second of both together."""
+        return float(union_rate(a[0], a[1].size, b[0], b[1].size, self._common(a, b)))
+
+    def union(self, a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The edges of both."""
+        marks = a[2] | b[2]
+        periods, residues = np.concatenate([a[3], b[3]]), np.concatenate([a[4], b[4]])
+        return self.rate_of_union(a, b), np.flatnonzero(marks), marks, periods, residues
+
+    def _common(self, a: tuple[Any, ...], b: tuple[Any, ...]) -> int:
+        if self.smaller and a[1].size < b[1].size:
+            a, b = b, a
+        if self.bitmap:
+            return int(_probe(a[2], b[1]))
+        return int(_divide(a[3], a[4], self.table.instants[b[1]]))
+
+
+@njit(cache=True, nogil=True)
+def _probe(marks, places):  # type: ignore[no-untyped-def]
+    common = 0
+    for place in places:
+        common += marks[place]
+    return common
+
+
+@njit(cache=True, nogil=True)
+def _divide(periods, residues, instants):  # type: ignore[no-untyped-def]
+    common = 0
+    for instant in instants:
+        for k in range(periods.size):
+            if (instant - residues[k]) % periods[k] == 0:
+                common += 1
+                break
+    return common

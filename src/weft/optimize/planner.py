@@ -1,0 +1,164 @@
+"""plan(): queries in, a Plan out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weft.cost.constants import Constants
+from weft.cost.price import Price, find_price
+from weft.errors import QueryError
+from weft.final import technique as find_technique
+from weft.optimize.nodes.placing import to_lowest
+from weft.optimize.problem import Grouping, Problem
+from weft.optimize.registry import Strategy, find_strategy
+from weft.optimize.windows import SECOND, Edges, Windows
+from weft.plan import Plan, Tree
+from weft.query import Query
+from weft.slicing import SLICERS
+from weft.slicing.rate import measure_rate
+
+if TYPE_CHECKING:
+    from weft.builder import QueryBuilder
+
+
+def plan(
+    queries: Iterable[Query | QueryBuilder],
+    rate: float = 1000.0,
+    strategy: str = "share-all",
+    nodes: int = 1,
+    technique: str = "auto",
+    slicer: str = "pairs",
+    *,
+    capacities: Sequence[float] | None = None,
+    model: str | None = None,
+    constants: Constants | None = None,
+    groups: float = 1.0,
+    options: Mapping[str, Any] | None = None,
+    seed: int = 0,
+) -> Plan:
+    """Decide what is shared: trees of queries, a technique and a node for each, and the estimated cost.
+
+    ``capacities`` gives nodes of different strength instead of ``nodes`` equal ones. ``model`` prices trees as
+    *separate* (each reads the stream) or *composite* (the stream is read once); by default as the strategy
+    does. With ``constants`` costs are nanoseconds instead of operations, for so many ``groups`` per slice.
+    ``options`` are the strategy's own.
+
+    >>> import weft
+    >>> queries = weft.sql("SELECT sum(price) AS s FROM trades [RANGE '12 min' SLIDE '5 min']")
+    >>> len(plan(queries, rate=375.0).trees)
+    1
+    """
+    chosen = tuple(q if isinstance(q, Query) else q.build() for q in queries)
+    if not chosen:
+        raise QueryError("there is no query to plan")
+    if not (rate > 0 and isfinite(rate)):
+        raise QueryError(f"the rate must be positive rows per second, not {rate}")
+    shares = check_capacities(nodes, capacities)
+    found = find_strategy(strategy)
+    if slicer not in SLICERS:
+        raise QueryError(f"no slicer is called {slicer!r}", hint=f"choose one of {', '.join(SLICERS)}")
+    name = find_technique(technique).name
+    windows = Windows.of(chosen)
+    price = make_price(windows, slicer, rate, model or found.model, constants, _predicates(chosen), groups)
+    problem = Problem.of(windows, price, name, shares, slicer, found.merge, seed)
+    grouping = solve(problem, found, options)
+    return make_plan(chosen, problem, grouping, strategy, rate, slicer, model or found.model)
+
+
+def solve(problem: Problem, strategy: Strategy, options: Mapping[str, Any] | None = None) -> Grouping:
+    """The strategy's grouping; trees it leaves without a node go to the least busy, dearest first."""
+    grouping = strategy(problem, options)
+    if strategy.places or problem.nodes == 1:
+        return grouping
+    return grouping.on(to_lowest(problem.costs(grouping).trees, problem.capacities))
+
+
+def make_price(
+    windows: Windows,
+    slicer: str,
+    rate: float,
+    model: str,
+    constants: Constants | None = None,
+    predicates: int = 0,
+    groups: float = 1.0,
+) -> Price:
+    """The price of trees of these windows."""
+    composite = 0.0
+    if model != "separate":
+        edges = Edges.of(windows, slicer)
+        composite = measure_rate(edges[edges.classes()[0]].progressions()).value * SECOND
+    return find_price(model, rate, composite, constants, predicates, groups)
+
+
+def make_plan(
+    queries: Sequence[Query],
+    problem: Problem,
+    grouping: Grouping,
+    strategy: str,
+    rate: float,
+    slicer: str,
+    model: str,
+) -> Plan:
+    """The Plan of a grouping, with what it costs."""
+    # Trees in order of their first query, which is how a reader meets them.
+    tree_of = grouping.tree_of[problem.class_of]
+    _, first = np.unique(tree_of, return_index=True)
+    order = np.argsort(first)
+    grouping = Grouping(np.argsort(order)[grouping.tree_of], grouping.node_of[order])
+    tree_of = grouping.tree_of[problem.class_of]
+    costs = problem.costs(grouping)
+    members: list[list[Query]] = [[] for _ in range(grouping.trees)]
+    for query, tree in zip(queries, tree_of.tolist()):
+        members[tree].append(query)
+    trees = tuple(
+        Tree(tuple(some), problem.technique, node, slicer, edges, cost)
+        for some, node, edges, cost in zip(
+            members, grouping.node_of.tolist(), costs.edges.tolist(), costs.trees.tolist()
+        )
+    )
+    return Plan(
+        trees,
+        strategy,
+        rate,
+        problem.nodes,
+        costs.total,
+        alone_cost(problem),
+        model=model,
+        unit=problem.price.unit,
+        capacities=tuple(problem.capacities.tolist()),
+    )
+
+
+def alone_cost(problem: Problem) -> float:
+    """What the queries would cost one by one, each reading the stream."""
+    each = np.arange(len(problem.windows))
+    alone = replace(
+        problem,
+        class_of=each,
+        edges=problem.edges[problem.class_of],
+        price=problem.price.separate(),
+        capacities=np.ones(1),
+    )
+    return alone.costs(Grouping(each, np.zeros_like(each))).total
+
+
+def check_capacities(nodes: int, capacities: Sequence[float] | None) -> tuple[float, ...]:
+    """The nodes' capacities, checked."""
+    if capacities is None:
+        if nodes < 1:
+            raise QueryError(f"there must be at least one node, not {nodes}")
+        return (1.0,) * nodes
+    if not capacities or not all(c > 0 and isfinite(c) for c in capacities):
+        raise QueryError(f"every node's capacity must be positive, not {list(capacities)}")
+    if nodes not in (1, len(capacities)):
+        raise QueryError(f"there are {nodes} nodes but {len(capacities)} capacities", hint="give one of the two")
+    return tuple(capacities)
+
+
+def _predicates(queries: Sequence[Query]) -> int:
+    return len({q.predicate for q in queries if q.predicate is not None})

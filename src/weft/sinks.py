@@ -1,0 +1,182 @@
+"""Sinks: where results go. The same ones serve the in-process runner and Spark.
+
+A sink takes the results of one step of a stream at a time. A step that is delivered again, after a crash
+say, must replace what it delivered before: that makes the whole exactly once. Steps are numbered by
+``seq``; ``stream`` names the stream, and stays the same for all runs over one checkpoint.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, runtime_checkable
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+from rich.console import Console
+from rich.table import Table
+
+from weft.errors import JobError
+from weft.filesystem import join, resolve, uri, write_atomically
+
+
+@runtime_checkable
+class Sink(Protocol):
+    """What a runner needs of a sink."""
+
+    def open(self, schemas: Mapping[str, pa.Schema], stream: str) -> None:
+        """Make ready for the results of these queries; called once, before a run's first step."""
+        ...
+
+    def deliver(self, results: Mapping[str, pa.Table], seq: int) -> None:
+        """Take the results of a step (of those queries that have any), replacing what it gave before."""
+        ...
+
+    def close(self) -> None:
+        """Called once, after the last step, also when the run has failed."""
+        ...
+
+
+class MemorySink:
+    """Keeps all results in this process.
+
+    >>> sink = MemorySink()
+    >>> sink.deliver({"q": pa.table({"n": [1]})}, seq=1)
+    >>> sink.deliver({"q": pa.table({"n": [2]})}, seq=1)
+    >>> sink.tables["q"].column("n").to_pylist()
+    [2]
+    """
+
+    def __init__(self) -> None:
+        self.steps: dict[int, dict[str, pa.Table]] = {}
+        self._schemas: dict[str, pa.Schema] = {}
+
+    def open(self, schemas: Mapping[str, pa.Schema], stream: str) -> None:
+        """Remember the queries, so that those without results have an empty table."""
+        self._schemas = dict(schemas)
+
+    def deliver(self, results: Mapping[str, pa.Table], seq: int) -> None:
+        """Keep the step's results."""
+        self.steps[seq] = dict(results)
+
+    def close(self) -> None:
+        """Nothing to do: the results stay."""
+
+    @property
+    def tables(self) -> dict[str, pa.Table]:
+        """All results so far, by query."""
+        parts = {name: [schema.empty_table()] for name, schema in self._schemas.items()}
+        for seq in sorted(self.steps):
+            for name, table in self.steps[seq].items():
+                parts.setdefault(name, []).append(table)
+        return {name: pa.concat_tables(tables).combine_chunks() for name, tables in parts.items()}
+
+
+class ParquetSink:
+    """One Parquet table per query: a folder ``path/<query>`` with a file per step that had results.
+
+    >>> import tempfile
+    >>> place = tempfile.mkdtemp()
+    >>> sink = ParquetSink(place)
+    >>> sink.open({"q": pa.schema({"n": pa.int64()})}, stream="run")
+    >>> sink.deliver({"q": pa.table({"n": [1]})}, seq=1)
+    >>> pq.read_table(place + "/q").column("n").to_pylist()
+    [1]
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = uri(path)
+        self._stream = "run"
+        self._names: tuple[str, ...] = ()
+        self._first = True
+
+    def open(self, schemas: Mapping[str, pa.Schema], stream: str) -> None:
+        """Make the folders, each with a file that has the columns and no row."""
+        self._stream, self._names, self._first = stream, tuple(schemas), True
+        try:
+            for name, schema in schemas.items():
+                self._write(schema.empty_table(), join(self._folder(name), "schema.parquet"))
+        except OSError as error:
+            raise JobError(f"cannot write results to '{self.path}': {error}; choose another path") from error
+
+    def deliver(self, results: Mapping[str, pa.Table], seq: int) -> None:
+        """Write the step's files; before a run's first, what an interrupted run left of this step goes."""
+        if self._first:
+            self._remove_from(seq)
+            self._first = False
+        for name, table in results.items():
+            self._write(table, join(self._folder(name), f"{self._stream}-{seq:010}.parquet"))
+
+    def close(self) -> None:
+        """Nothing to do: every file is complete."""
+
+    def _folder(self, name: str) -> str:
+        return join(self.path, quote(name, safe=" ()=,+"))
+
+    def _write(self, table: pa.Table, place: str) -> None:
+        out = pa.BufferOutputStream()
+        pq.write_table(table, out)
+        system, path = resolve(place)
+        write_atomically(system, path, out.getvalue())
+
+    def _remove_from(self, seq: int) -> None:
+        """Remove the stream's files of this step and of later ones."""
+        for name in self._names:
+            system, folder = resolve(self._folder(name))
+            for info in system.get_file_info(fs.FileSelector(folder)):
+                stream, _, number = info.base_name.removesuffix(".parquet").rpartition("-")
+                if stream == self._stream and number.isdigit() and int(number) >= seq:
+                    system.delete_file(info.path)
+
+
+class ConsoleSink:
+    """Prints the first results of each query and step."""
+
+    def __init__(self, rows: int = 10, console: Console | None = None) -> None:
+        self.rows, self.console = rows, console or Console()
+
+    def open(self, schemas: Mapping[str, pa.Schema], stream: str) -> None:
+        """Nothing to do."""
+
+    def deliver(self, results: Mapping[str, pa.Table], seq: int) -> None:
+        """Print."""
+        for name, table in results.items():
+            shown = table.slice(0, self.rows)
+            printed = Table(*table.column_names, title=f"{name}, step {seq}: {table.num_rows} rows")
+            for row in shown.to_pylist():
+                printed.add_row(*map(_cell, row.values()))
+            self.console.print(printed)
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
+class FunctionSink:
+    """Calls a function with each step's results as Arrow tables, and the step's number.
+
+    >>> seen = []
+    >>> FunctionSink(lambda results, seq: seen.append((seq, list(results)))).deliver({"q": None}, 3)
+    >>> seen
+    [(3, ['q'])]
+    """
+
+    def __init__(self, function: Callable[[dict[str, pa.Table], int], Any]) -> None:
+        self.function = function
+
+    def open(self, schemas: Mapping[str, pa.Schema], stream: str) -> None:
+        """Nothing to do."""
+
+    def deliver(self, results: Mapping[str, pa.Table], seq: int) -> None:
+        """Call the function."""
+        self.function(dict(results), seq)
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
+def _cell(value: Any) -> str:
+    text = "" if value is None else str(value)
+    return re.sub(r"\+00:00$", "", text)

@@ -1,0 +1,109 @@
+"""``share``: many window queries over one DataFrame, in one pass."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from weft.builder import QueryBuilder
+from weft.engine.final import END
+from weft.engine.program import Program
+from weft.errors import JobError
+from weft.files import Files
+from weft.plan import Plan
+from weft.query import Query
+from weft.spark.failure import surfaced
+from weft.spark.frames import Frames, frame_of, struct_of
+from weft.spark.inputs import FileRows
+from weft.spark.job import Outcome, one_task, plan_job, rows_of, run_job
+from weft.spark.payload import from_batches
+from weft.spark.prepare import check_buckets, prepare, session_of
+from weft.spark.session import shipping
+from weft.spark.step import Carried, Step
+from weft.spark.tasks import Input
+
+log = logging.getLogger(__name__)
+
+SMALL = 64 << 20
+"""Bytes of results up to which they come to the driver; larger ones stay where they are."""
+
+
+def share(
+    source: DataFrame | Files,
+    queries: Iterable[Query | QueryBuilder] | Plan,
+    time: str,
+    *,
+    spark: SparkSession | None = None,
+    strategy: str = "share-all",
+    technique: str = "auto",
+    buckets: int | None = None,
+    strict: bool = False,
+) -> Mapping[str, DataFrame]:
+    """Answer all queries over a DataFrame, or over files, now and in one pass; one DataFrame per query.
+
+    Every window that holds a row is answered. ``strict`` lets a value that cannot be computed stop the
+    job instead of being null. ``spark`` is the session for files, where none is running.
+    """
+    session = session_of(source, spark)
+    if isinstance(source, DataFrame) and source.isStreaming:
+        raise JobError("this DataFrame is a stream; use weft.stream for it")
+    buckets = check_buckets(buckets, session)
+    program = prepare(
+        source, queries, time, strategy=strategy, technique=technique, nodes=buckets, strict=strict
+    )
+    frame, input = rows_of(source, program) if isinstance(source, DataFrame) else _files(source, session)
+    carried = Carried(program)
+    outcome = run_job(frame, input, program, carried, Step(buckets, until=END, largest=SMALL // buckets))
+    names = tuple(q.name for q in program.queries)
+    if any(report["results"] > SMALL // buckets for report in outcome.reports):
+        return Frames(_Far(frame, input, program, carried, Step(buckets, until=END)), names)
+    return Frames(_Near(session, program, outcome), names)
+
+
+def _files(files: Files, spark: SparkSession) -> tuple[DataFrame, Input]:
+    shares, skipped = files.splits(files.list(), spark.sparkContext.defaultParallelism)
+    for path in skipped:
+        log.warning("file '%s' cannot be read, and is left out", path)
+    return one_task(spark, len(shares)), FileRows(files, shares)
+
+
+class _Near:
+    """Makes a query's results, held here, into a DataFrame."""
+
+    def __init__(self, spark: SparkSession, program: Program, outcome: Outcome) -> None:
+        self.spark, self.program, self.results = spark, program, outcome.results
+
+    def __call__(self, name: str) -> DataFrame:
+        schema = self.program.result_schema(name)
+        table = self.results[name] if name in self.results else schema.empty_table()
+        return frame_of(table.cast(schema), self.spark)
+
+
+class _Far:
+    """Makes a query's results, held by the workers as parcels, into a DataFrame."""
+
+    def __init__(self, frame: DataFrame, input: Input, program: Program, carried: Carried, step: Step) -> None:
+        self.program = program
+        with surfaced(), shipping(frame.sparkSession):
+            self.parcels = plan_job(frame, input, carried, step).where("tag >= 0").localCheckpoint()
+
+    def __call__(self, name: str) -> DataFrame:
+        number = [q.name for q in self.program.queries].index(name)
+        schema = self.program.result_schema(name)
+        return self.parcels.where(f"tag = {number}").mapInArrow(Opened(schema), struct_of(schema))
+
+
+@dataclass(frozen=True)
+class Opened:
+    """Parcels of results in, results out."""
+
+    schema: pa.Schema
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Called by Spark with the parcels of one partition."""
+        for parcel in from_batches(batches):
+            yield from parcel.table.cast(self.schema).to_batches()

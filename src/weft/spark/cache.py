@@ -1,0 +1,43 @@
+"""States that a Python worker still holds from earlier steps: only a cache, every miss can be rebuilt.
+
+Spark sends a bucket's task to any worker, so what a worker holds may be old, of an attempt that was never
+committed, or nothing at all. A state is known by the token of the step that made it. It is taken out
+while it is changed: a task that fails leaves none behind.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from weft.engine.layers import catch_up, rebuild
+from weft.engine.program import Program
+from weft.engine.state import State
+from weft.spark.step import Saved
+
+MOST_BYTES = 1 << 30
+
+_held: OrderedDict[tuple[str, int], tuple[str, State]] = OrderedDict()
+
+
+def take(saved: Saved, bucket: int, watermark: int | None, program: Program) -> tuple[State, str]:
+    """The state of a bucket after the last step, and how it was had: held, caught up, or rebuilt."""
+    layers = saved.layers[bucket] if saved.layers else ()
+    token, state = _held.pop((saved.place, bucket), ("", None))
+    if state is not None and token == saved.before:
+        return state, "held"
+    if state is not None and token in saved.history:
+        age = saved.history[token]
+        newer = [layer for layer in layers if layer.last > age]
+        if all(layer.first > age for layer in newer):
+            catch_up(saved.place, state, newer, watermark)
+            return state, "caught up"
+    return rebuild(saved.place, layers, bucket, watermark, program), "rebuilt"
+
+
+def keep(saved: Saved, bucket: int, state: State) -> None:
+    """Hold on to the state that a step made; the oldest are let go where they take too much memory."""
+    _held[saved.place, bucket] = (saved.token, state)
+    size = sum(state.bytes for _, state in _held.values())
+    while size > MOST_BYTES and _held:
+        _, (_, oldest) = _held.popitem(last=False)
+        size -= oldest.bytes

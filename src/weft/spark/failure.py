@@ -1,0 +1,51 @@
+"""Errors out of Spark: what weft raised on purpose in some task comes back as that error, and one line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from weft import errors
+from weft.errors import JobError, WeftError
+
+_RAISED = re.compile(r"weft\.errors\.(\w+): (.+)")
+_CAUSES = re.compile(r"^(?:Caused by: )?(?:[\w.$]+(?:Exception|Error)): (.+)$", re.MULTILINE)
+
+
+@contextmanager
+def surfaced() -> Iterator[None]:
+    """In the block, errors of Spark come out as errors of weft."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise translated(error) from error
+
+
+def translated(error: BaseException) -> WeftError:
+    """What went wrong, without the wrapping of Spark and py4j.
+
+    >>> translated(Py4JError("Traceback ...\\nweft.errors.QueryError: query 'q': no\\n at org.apache..."))
+    QueryError("query 'q': no")
+    """
+    if isinstance(error, WeftError):
+        return error
+    if not isinstance(error, PySparkException | Py4JError):
+        return JobError(f"{type(error).__name__}: {error}")
+    text = str(error)
+    raised = _RAISED.findall(text)
+    if raised:
+        name, message = raised[-1]
+        kind = getattr(errors, name, JobError)
+        return kind(message.strip()) if issubclass(kind, WeftError) else JobError(message)
+    if "maxResultSize" in text:
+        return JobError(
+            "the results of one step are larger than the driver may collect; raise "
+            "spark.driver.maxResultSize and spark.driver.memory, or take smaller batches"
+        )
+    causes = _CAUSES.findall(text)
+    first = (causes[-1] if causes else text.strip()).splitlines()[0]
+    return JobError(f"Spark could not run the job: {first}")

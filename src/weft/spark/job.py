@@ -1,0 +1,67 @@
+"""One Spark job: rows to partials in map tasks, a shuffle by bucket, partials to results in bucket tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from weft.engine.partial import Seen
+from weft.engine.program import Program
+from weft.spark.failure import surfaced
+from weft.spark.inputs import NoRows, SparkRows
+from weft.spark.payload import NOTE, ROWS, Parcel, from_batches
+from weft.spark.session import shipping
+from weft.spark.step import Carried, Step
+from weft.spark.tasks import BucketTask, Input, MapTask
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a job gave: results of the queries that have any, what was seen, and each bucket's report."""
+
+    results: dict[str, pa.Table]
+    seen: Seen
+    watermark: int | None
+    reports: tuple[dict[str, Any], ...]
+
+
+def plan_job(frame: DataFrame, input: Input, program: Carried, step: Step) -> DataFrame:
+    """The job as a DataFrame of parcels: notes and results."""
+    partials = frame.mapInArrow(MapTask(program, step, input), ROWS)
+    buckets = partials.repartitionById(step.buckets, "bucket")
+    return buckets.mapInArrow(BucketTask(program, step), ROWS)
+
+
+def run_job(frame: DataFrame, input: Input, program: Program, carried: Carried, step: Step) -> Outcome:
+    """Run a job and gather what its buckets say."""
+    with surfaced(), shipping(frame.sparkSession):
+        job = plan_job(frame, input, carried, step)
+        parcels = list(from_batches([job.toArrow()]))
+    if not parcels:
+        # Spark plans nothing at all for a frame without partitions; the buckets must run all the same.
+        return run_job(one_task(frame.sparkSession), NoRows(), program, carried, step)
+    return _outcome(parcels, program)
+
+
+def rows_of(frame: DataFrame, program: Program) -> tuple[DataFrame, Input]:
+    """A DataFrame's rows as a job's input: only the columns that are read."""
+    return frame.select(*[f"`{name.replace('`', '``')}`" for name in program.columns]), SparkRows()
+
+
+def one_task(spark: SparkSession, tasks: int = 1) -> DataFrame:
+    """A frame that stands for so many tasks that need no rows of Spark's."""
+    return spark.range(0, tasks, 1, tasks)
+
+
+def _outcome(parcels: Sequence[Parcel], program: Program) -> Outcome:
+    reports = [p.note for p in sorted(parcels, key=lambda p: p.bucket) if p.tag == NOTE]
+    tables: dict[int, list[pa.Table]] = {}
+    for parcel in sorted(parcels, key=lambda p: (p.tag, p.bucket)):
+        if parcel.tag != NOTE:
+            tables.setdefault(parcel.tag, []).append(parcel.table)
+    results = {program.queries[tag].name: pa.concat_tables(found) for tag, found in tables.items()}
+    return Outcome(results, Seen(**reports[0]["seen"]), reports[0]["watermark"], tuple(reports))

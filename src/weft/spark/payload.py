@@ -1,0 +1,99 @@
+"""What travels between tasks: rows of numbers and bytes, so that Spark never looks inside.
+
+A row is (bucket, tag, origin, payload). A tag from 0 up says that the payload is an Arrow IPC stream, of a
+grouping's partials on the way to the bucket, of a query's results on the way to the driver; the tag NOTE
+says that it is JSON. ``origin`` is the task that made it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+ROWS = "bucket int, tag int, origin int, payload binary"
+NOTE = -1
+LARGEST = 32 << 20
+"""Bytes of one payload, about: Spark keeps each row in one piece of memory, and many at a time."""
+
+_SCHEMA = pa.schema(
+    {"bucket": pa.int32(), "tag": pa.int32(), "origin": pa.int32(), "payload": pa.large_binary()}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """One row."""
+
+    bucket: int
+    tag: int
+    origin: int
+    payload: pa.Buffer
+
+    @property
+    def note(self) -> Any:
+        """What the JSON of a note says."""
+        return json.loads(self.payload.to_pybytes())
+
+    @property
+    def table(self) -> pa.Table:
+        """The table of the IPC stream.
+
+        >>> parcels = wrap(pa.table({"x": [1, 2]}), bucket=0, tag=3, origin=0)
+        >>> [p.table.column("x").to_pylist() for p in parcels]
+        [[1, 2]]
+        """
+        with pa.ipc.open_stream(self.payload) as reader:
+            return reader.read_all()
+
+
+def note(content: Any, *, bucket: int, origin: int) -> Parcel:
+    """A note in JSON."""
+    return Parcel(bucket, NOTE, origin, pa.py_buffer(json.dumps(content).encode()))
+
+
+def wrap(table: pa.Table | pa.RecordBatch, *, bucket: int, tag: int, origin: int) -> Iterator[Parcel]:
+    """A table in as many parcels as its size asks for."""
+    parts = max(1, -(-table.nbytes // LARGEST))
+    rows = -(-table.num_rows // parts) or 1
+    for at in range(0, max(table.num_rows, 1), rows):
+        piece = table.slice(at, rows)
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, piece.schema) as writer:
+            writer.write(piece)
+        yield Parcel(bucket, tag, origin, sink.getvalue())
+
+
+def to_batches(parcels: Iterable[Parcel]) -> Iterator[pa.RecordBatch]:
+    """Parcels as Arrow batches of a bounded size, for Spark."""
+    waiting: list[Parcel] = []
+    size = 0
+    for parcel in parcels:
+        waiting.append(parcel)
+        size += parcel.payload.size
+        if size >= 2 * LARGEST:
+            yield _batch(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield _batch(waiting)
+
+
+def from_batches(batches: Iterable[pa.RecordBatch | pa.Table]) -> Iterator[Parcel]:
+    """The parcels of Arrow batches."""
+    for batch in batches:
+        numbers = [batch.column(name).to_pylist() for name in ("bucket", "tag", "origin")]
+        for bucket, tag, origin, payload in zip(*numbers, batch.column("payload")):
+            yield Parcel(bucket, tag, origin, payload.as_buffer())
+
+
+def _batch(parcels: list[Parcel]) -> pa.RecordBatch:
+    columns = {
+        "bucket": [p.bucket for p in parcels],
+        "tag": [p.tag for p in parcels],
+        "origin": [p.origin for p in parcels],
+        "payload": [memoryview(p.payload) for p in parcels],
+    }
+    return pa.RecordBatch.from_pydict(columns, schema=_SCHEMA)

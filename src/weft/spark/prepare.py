@@ -1,0 +1,67 @@
+"""From queries and a source to a program: what ``share`` and ``stream`` do first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_type
+
+from weft.builder import QueryBuilder
+from weft.engine.program import Program, compile_plan
+from weft.errors import JobError
+from weft.files import Files
+from weft.optimize import plan as make_plan
+from weft.plan import Plan
+from weft.query import Query
+from weft.spark.session import session
+
+
+def prepare(
+    source: DataFrame | Files,
+    queries: Iterable[Query | QueryBuilder] | Plan,
+    time: str,
+    *,
+    strategy: str,
+    technique: str,
+    nodes: int,
+    strict: bool,
+) -> Program:
+    """The program that answers the queries over the source."""
+    if not isinstance(queries, Plan):
+        queries = make_plan(queries, strategy=strategy, technique=technique, nodes=nodes)
+    schema = source.stream_schema() if isinstance(source, Files) else schema_of(source)
+    return compile_plan(queries, schema, time, strict)
+
+
+def session_of(source: DataFrame | Files, spark: SparkSession | None) -> SparkSession:
+    """The session to run in: the DataFrame's own, the one given, or the running one."""
+    if isinstance(source, DataFrame):
+        return source.sparkSession
+    if not isinstance(source, Files):
+        raise JobError(f"{type(source).__name__} is not a source; give a DataFrame or weft.Files(path)")
+    return spark or session()
+
+
+def check_buckets(buckets: int | None, spark: SparkSession) -> int:
+    """How many bucket tasks: as many as run at a time, unless told otherwise."""
+    if buckets is None:
+        return max(1, spark.sparkContext.defaultParallelism)
+    if not 1 <= buckets <= 10_000:
+        raise JobError(f"buckets must be between 1 and 10000, not {buckets}")
+    return buckets
+
+
+def schema_of(frame: DataFrame) -> pa.Schema:
+    """The Arrow types in which a DataFrame's columns arrive in Python."""
+    zone = frame.sparkSession.conf.get("spark.sql.session.timeZone")
+    fields = []
+    for field in frame.schema:
+        try:
+            type = to_arrow_type(field.dataType, timezone=zone)
+        except Exception:
+            # A type that Arrow does not know: no query can use it, but the column may be there.
+            type = pa.binary()
+        fields.append((field.name, type))
+    return pa.schema(fields)

@@ -1,0 +1,154 @@
+"""A running stream: its progress, its end, and its errors as weft's own."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from weft.errors import WeftError
+from weft.plan import Plan
+from weft.query import Query
+from weft.spark.failure import surfaced, translated
+from weft.spark.progress import Progress
+from weft.spark.sources import Batches
+from weft.spark.steps import Steps, Stopped
+
+REMEMBERED = 1000
+POLL = 0.2
+
+
+class Run:
+    """A stream that runs until it ends, fails or is stopped; ``with`` stops it at the end of the block."""
+
+    def __init__(
+        self,
+        writer: DataStreamWriter,
+        steps: Steps,
+        batches: Batches,
+        idle: float | None,
+        close_at_end: bool,
+        on_progress: Callable[[Progress], Any] | None,
+        folder: tempfile.TemporaryDirectory[str] | None,
+    ) -> None:
+        self._steps, self._batches = steps, batches
+        self._idle, self._close_at_end, self._on_progress = idle, close_at_end, on_progress
+        self._folder = folder
+        self._progress: deque[Progress] = deque(maxlen=REMEMBERED)
+        self._error: WeftError | None = None
+        self._heard = time.monotonic()
+        self._ended = threading.Event()
+        with surfaced():
+            self._query = writer.foreachBatch(self._batch).start()
+        self._watcher = threading.Thread(target=self._watch, name="weft-stream", daemon=True)
+        self._watcher.start()
+
+    @property
+    def plan(self) -> Plan:
+        """What runs."""
+        return self._steps.program.plan
+
+    def queries(self) -> tuple[Query, ...]:
+        """The queries that are answered."""
+        return self._steps.program.queries
+
+    @property
+    def progress(self) -> list[Progress]:
+        """What the latest steps did, oldest first."""
+        return list(self._progress)
+
+    @property
+    def last_progress(self) -> Progress | None:
+        """What the latest step did."""
+        return self._progress[-1] if self._progress else None
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it still runs."""
+        return not self._ended.is_set()
+
+    @property
+    def exception(self) -> WeftError | None:
+        """What it failed with."""
+        return self._error if self._ended.is_set() else None
+
+    def await_done(self, timeout: float | None = None) -> bool:
+        """Wait for the end, at most so many seconds; raises what the run failed with. Whether it has ended."""
+        # In short waits, so that Ctrl-C gets through.
+        until = None if timeout is None else time.monotonic() + timeout
+        while not self._ended.wait(POLL if until is None else min(POLL, max(0.0, until - time.monotonic()))):
+            if until is not None and time.monotonic() >= until:
+                return False
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def stop(self) -> None:
+        """Stop after the step that is being made; windows still open stay so, for the next run."""
+        self._steps.stop()
+        self._query.stop()
+        self._ended.wait()
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _batch(self, batch: DataFrame, batch_id: int) -> None:
+        """Called by Spark with each micro-batch."""
+        try:
+            progress = self._steps.batch(batch_id, lambda: self._batches.rows(batch))
+            if progress is not None:
+                if progress.rows:
+                    self._heard = time.monotonic()
+                self._report(progress)
+        except Stopped:
+            raise
+        except Exception as error:
+            self._error = translated(error)
+            raise
+
+    def _watch(self) -> None:
+        """Wait for the end of Spark's query; flush when nothing comes, and at the end if told to."""
+        try:
+            while not self._query.awaitTermination(POLL if self._idle is None else min(POLL, self._idle)):
+                if self._idle is not None and time.monotonic() - self._heard >= self._idle:
+                    self._flush()
+                    self._heard = time.monotonic()
+            if self._close_at_end and not self._steps.stopped:
+                self._flush()
+        except Stopped:
+            pass
+        except Exception as error:
+            if not self._steps.stopped or not isinstance(error, PySparkException):
+                self._error = self._error or translated(error)
+            self._query.stop()
+        finally:
+            self._finish()
+
+    def _flush(self) -> None:
+        progress = self._steps.flush()
+        if progress is not None:
+            self._report(progress)
+
+    def _report(self, progress: Progress) -> None:
+        self._progress.append(progress)
+        if self._on_progress is not None:
+            self._on_progress(progress)
+
+    def _finish(self) -> None:
+        try:
+            self._steps.sink.close()
+        except Exception as error:
+            self._error = self._error or translated(error)
+        if self._folder is not None:
+            self._folder.cleanup()
+        self._ended.set()

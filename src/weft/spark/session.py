@@ -1,0 +1,77 @@
+"""The Spark session, and the settings that make handing rows to Python cheap."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from pyspark.sql import SparkSession
+
+from weft.spark.java import provide_java
+
+QUIET = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+SHIPPING = {
+    # The largest value turns off a look at the size of the batch after every single row, which costs
+    # more than all the rest of the way from the JVM to Python together: batches end by rows alone.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+    # Batches that end by rows alone may hold more than the 2 GB of text that small offsets reach.
+    "spark.sql.execution.arrow.useLargeVarTypes": "true",
+}
+
+
+def session(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
+    """Get the running Spark session, or start one: quiet, in UTC, with workers of this very Python.
+
+    ``master`` is ``local[*]`` unless ``conf`` or spark-submit says otherwise.
+    """
+    running = SparkSession.getActiveSession()
+    if running is not None and master is None and not conf:
+        return running
+    provide_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName("weft")
+    for name, value in _settings(master, conf or {}).items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    if running is None:
+        spark.sparkContext.setLogLevel(spark.conf.get("spark.log.level", "ERROR"))
+    return spark
+
+
+def _settings(master: str | None, conf: Mapping[str, str]) -> dict[str, str]:
+    settings = {**QUIET, **SHIPPING, **conf}
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    if master is not None:
+        settings["spark.master"] = master
+    elif not submitted:
+        settings.setdefault("spark.master", "local[*]")
+    if settings.get("spark.master", "").startswith("local"):
+        # Without a network, the machine's own name may not resolve.
+        settings.setdefault("spark.driver.host", "127.0.0.1")
+        settings.setdefault("spark.driver.bindAddress", "127.0.0.1")
+    if "NUMBA_CACHE_DIR" in os.environ:
+        settings.setdefault("spark.executorEnv.NUMBA_CACHE_DIR", os.environ["NUMBA_CACHE_DIR"])
+    return settings
+
+
+@contextmanager
+def shipping(spark: SparkSession) -> Iterator[None]:
+    """In the block, this session hands rows to Python in the cheapest way."""
+    before = {name: spark.conf.get(name, None) for name in SHIPPING}
+    for name, value in SHIPPING.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            spark.conf.set(name, old) if old is not None else spark.conf.unset(name)

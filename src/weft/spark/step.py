@@ -1,0 +1,80 @@
+"""What one job is asked to do, as its tasks carry it: small, frozen, the same for every task."""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pyspark import cloudpickle
+
+from weft.engine.manifest import Layer
+from weft.engine.partial import Seen
+from weft.engine.program import Program
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """Where a stream's state is kept: the layers after the last step, and the names of the steps before.
+
+    ``seq`` and ``token`` name the step being made; ``before`` is the token of the last one, ``history``
+    has the tokens of recent steps, so that a worker can tell how old the state is that it still holds.
+    """
+
+    place: str
+    seq: int
+    token: str
+    before: str | None
+    layers: tuple[tuple[Layer, ...], ...]
+    history: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a stream, or the whole of a batch.
+
+    ``until``, where given, is the watermark after the step whatever the rows say. ``largest`` bounds the
+    bytes of a bucket's results; where they are more, only their size is reported.
+    """
+
+    buckets: int
+    watermark: int | None = None
+    lateness: int = 0
+    until: int | None = None
+    saved: Saved | None = None
+    largest: int | None = None
+
+    def watermark_after(self, seen: Seen) -> int | None:
+        """The watermark once these rows are in: never before the last.
+
+        >>> Step(buckets=1, watermark=5, lateness=10).watermark_after(Seen(rows=1, max_time=20))
+        10
+        """
+        if self.until is not None:
+            return self.until
+        if seen.max_time is None:
+            return self.watermark
+        now = seen.max_time - self.lateness
+        return now if self.watermark is None else max(now, self.watermark)
+
+
+class Carried:
+    """A program on its way to tasks: a worker unpacks it once, and keeps it for the tasks that follow."""
+
+    _unpacked: ClassVar[dict[str, Program]] = {}
+
+    def __init__(self, program: Program) -> None:
+        self.name = uuid.uuid4().hex
+        # Aggregates hold functions, also ones that cannot be imported by name.
+        self.data = cloudpickle.dumps(program)
+
+    def unpack(self) -> Program:
+        """The program."""
+        program = self._unpacked.get(self.name)
+        if program is None:
+            if len(self._unpacked) >= 16:
+                self._unpacked.clear()
+            program = self._unpacked[self.name] = pickle.loads(self.data)
+        return program

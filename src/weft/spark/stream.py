@@ -1,0 +1,95 @@
+"""``stream``: many window queries over one stream, exactly once; Spark drives, keeps offsets and replays."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from weft.builder import QueryBuilder
+from weft.duration import parse_duration
+from weft.engine.store import SliceStore
+from weft.errors import JobError
+from weft.files import Files
+from weft.filesystem import join, uri
+from weft.plan import Plan
+from weft.query import Query
+from weft.sinks import Sink
+from weft.spark.prepare import check_buckets, prepare, session_of
+from weft.spark.progress import Progress
+from weft.spark.run import Run
+from weft.spark.sinks import as_sink
+from weft.spark.sources import FilesBatches, FrameBatches
+from weft.spark.steps import Steps
+
+
+def stream(
+    source: DataFrame | Files,
+    queries: Iterable[Query | QueryBuilder] | Plan,
+    time: str,
+    *,
+    sink: Sink | Callable[..., Any],
+    lateness: str | datetime.timedelta = "0 s",
+    checkpoint: str | os.PathLike[str] | None = None,
+    trigger: str | None = None,
+    buckets: int | None = None,
+    idle_timeout: str | datetime.timedelta | None = None,
+    close_at_end: bool = False,
+    on_progress: Callable[[Progress], Any] | None = None,
+    spark: SparkSession | None = None,
+    strategy: str = "share-all",
+    technique: str = "auto",
+    strict: bool = False,
+) -> Run:
+    """Answer all queries over a streaming DataFrame, or over files as they arrive; returns at once.
+
+    ``trigger`` is None (a batch as soon as the last is done), an interval such as ``"5 seconds"``, or
+    ``"available now"``: take what is there and end. Then ``close_at_end`` answers the windows still open.
+    ``idle_timeout`` answers them whenever no row has come for so long. Rows that come later for windows
+    so answered are late. Without ``checkpoint``, state lives in a temporary folder and ends with the run.
+    """
+    session = session_of(source, spark)
+    if isinstance(source, DataFrame) and not source.isStreaming:
+        raise JobError("this DataFrame is not a stream; make it with spark.readStream, or use weft.share")
+    waiting = parse_duration(lateness, "lateness")
+    idle = None if idle_timeout is None else parse_duration(idle_timeout, "idle_timeout") / 1e6
+    trigger_options = read_trigger(trigger)
+    if close_at_end and "availableNow" not in trigger_options:
+        raise JobError("close_at_end needs an end: set trigger='available now', or use idle_timeout")
+    kept = None if checkpoint is not None else tempfile.TemporaryDirectory(prefix="weft-stream-")
+    place = uri(checkpoint if kept is None else kept.name)  # type: ignore[arg-type]
+    store = SliceStore(place)
+    buckets = store.last.buckets if store.last else check_buckets(buckets, session)
+    program = prepare(
+        source, queries, time, strategy=strategy, technique=technique, nodes=buckets, strict=strict
+    )
+    store.check(program)
+    sink = as_sink(sink, session)
+    sink.open({q.name: program.result_schema(q.name) for q in program.queries}, store.stream if kept is None else "run")
+    steps = Steps(session, program, store, sink, waiting, buckets)
+    batches = FilesBatches(source, session) if isinstance(source, Files) else FrameBatches(source, program)
+    writer = batches.frame.writeStream.option("checkpointLocation", join(place, "spark"))
+    return Run(_triggered(writer, trigger_options), steps, batches, idle, close_at_end, on_progress, kept)
+
+
+def read_trigger(trigger: str | None) -> dict[str, Any]:
+    """What Spark's ``trigger`` takes.
+
+    >>> read_trigger("available now"), read_trigger("5 s"), read_trigger(None)
+    ({'availableNow': True}, {'processingTime': '5000 milliseconds'}, {})
+    """
+    if trigger is None:
+        return {}
+    if re.sub(r"[^a-z]", "", trigger.lower()) == "availablenow":
+        return {"availableNow": True}
+    return {"processingTime": f"{parse_duration(trigger, 'trigger') // 1000} milliseconds"}
+
+
+def _triggered(writer: DataStreamWriter, options: dict[str, Any]) -> DataStreamWriter:
+    return writer.trigger(**options) if options else writer

@@ -1,0 +1,183 @@
+"""The two kinds of task of a job, each around one of the engine's two functions.
+
+A map task reads rows and runs ``partial``; a bucket task gathers the partials of one bucket and runs
+``final``. Every map task sends every bucket a note of what it saw, so that all buckets come to the same
+watermark, and answer what is due, also in a step that brought them no row.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from weft.engine.final import final
+from weft.engine.layers import add_layer
+from weft.engine.partial import Seen, partial
+from weft.engine.program import Program
+from weft.engine.state import Piece, State, merge_pieces
+from weft.files import Chunk
+from weft.spark import cache
+from weft.spark.payload import NOTE, Parcel, from_batches, note, to_batches, wrap
+from weft.spark.step import Carried, Step
+
+MERGE_AFTER = 1 << 20
+"""Partials that a map task gathers before it merges them."""
+
+
+class Input(Protocol):
+    """Where a map task's rows come from: the batches that Spark hands over, or files of its own."""
+
+    def chunks(self, batches: Iterator[pa.RecordBatch], task: int, program: Program) -> Iterator[Chunk]:
+        """The task's rows, in large chunks."""
+        ...
+
+
+@dataclass(frozen=True)
+class MapTask:
+    """Rows in, partials out."""
+
+    program: Carried
+    step: Step
+    input: Input
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Called by Spark with the rows of one partition."""
+        _quicken_worker()
+        return to_batches(self._parcels(batches))
+
+    def _parcels(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Parcel]:
+        began = time.perf_counter()
+        program, origin = self.program.unpack(), _partition()
+        seen, skipped = Seen(), []
+        pieces = _Gathered(program)
+        for chunk in self.input.chunks(batches, origin, program):
+            found, made = partial(chunk.table, program, self.step.watermark, self.step.buckets)
+            seen += found + Seen(rows=chunk.bad, bad=chunk.bad)
+            skipped += chunk.skipped
+            pieces.add(made)
+        said = {"seen": asdict(seen), "skipped": skipped, "seconds": time.perf_counter() - began}
+        for bucket in range(self.step.buckets):
+            yield note(said, bucket=bucket, origin=origin)
+        for piece in pieces.merged():
+            yield from wrap(piece.table, bucket=piece.bucket, tag=piece.grouping, origin=origin)
+
+
+@dataclass(frozen=True)
+class BucketTask:
+    """Partials in, results out; the state is kept in the slice store if there is one."""
+
+    program: Carried
+    step: Step
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Called by Spark with the parcels of one bucket."""
+        _quicken_worker()
+        return to_batches(self._parcels(batches))
+
+    def _parcels(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Parcel]:
+        program, bucket, step = self.program.unpack(), _partition(), self.step
+        clock = _Clock()
+        # In a fixed order, so that a step made again gives the same floats to the last bit.
+        parcels = sorted(from_batches(batches), key=lambda p: (p.tag, p.origin))
+        notes = [p.note for p in parcels if p.tag == NOTE]
+        seen = sum((Seen(**n["seen"]) for n in notes), Seen())
+        pieces = [Piece(bucket, p.tag, _batch(p.table)) for p in parcels if p.tag != NOTE]
+        watermark = step.watermark_after(seen)
+        clock.lap("gather")
+        state, how = State(program, bucket), "new"
+        if step.saved:
+            pieces = _one_each(pieces, program)
+            state, how = cache.take(step.saved, bucket, step.watermark, program)
+        clock.lap("load")
+        state, results = final(state, pieces, watermark, program)
+        clock.lap("final")
+        report: dict[str, Any] = {"seen": asdict(seen), "state": how, "watermark": watermark}
+        report["skipped"] = [name for n in notes for name in n["skipped"]]
+        report["map"] = max((n["seconds"] for n in notes), default=0.0)
+        if step.saved:
+            named = (step.saved.seq, f"{step.saved.token}-{_attempt()}")
+            before = step.saved.layers[bucket] if step.saved.layers else ()
+            layers = add_layer(step.saved.place, before, pieces, state, named, watermark, program)
+            report["layers"] = [asdict(layer) for layer in layers]
+            cache.keep(step.saved, bucket, state)
+        clock.lap("save")
+        report |= {"rows": state.rows, "bytes": state.bytes, "seconds": clock.laps}
+        report["results"] = sum(table.nbytes for table in results.values())
+        yield note(report, bucket=bucket, origin=bucket)
+        if step.largest is None or report["results"] <= step.largest:
+            for number, query in enumerate(program.queries):
+                if query.name in results:
+                    yield from wrap(results[query.name], bucket=bucket, tag=number, origin=bucket)
+
+
+class _Gathered:
+    """Pieces, merged whenever the new ones outgrow what had been merged."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.pieces: list[Piece] = []
+        self.new = self.settled = 0
+
+    def add(self, pieces: Iterable[Piece]) -> None:
+        for piece in pieces:
+            self.pieces.append(piece)
+            self.new += piece.table.num_rows
+        if self.new > max(MERGE_AFTER, self.settled):
+            self.pieces = self.merged()
+            self.new, self.settled = 0, sum(p.table.num_rows for p in self.pieces)
+
+    def merged(self) -> list[Piece]:
+        return _one_each(self.pieces, self.program)
+
+
+def _one_each(pieces: list[Piece], program: Program) -> list[Piece]:
+    """One piece per bucket and grouping."""
+    count = Counter((p.bucket, p.grouping) for p in pieces)
+    return merge_pieces(pieces, program) if any(n > 1 for n in count.values()) else pieces
+
+
+def _batch(table: pa.Table) -> pa.RecordBatch:
+    if len(table.to_batches()) > 1:
+        table = table.unify_dictionaries().combine_chunks()
+    return table.to_batches()[0]
+
+
+class _Clock:
+    """Seconds between laps, by name."""
+
+    def __init__(self) -> None:
+        self.laps: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, name: str) -> None:
+        now = time.perf_counter()
+        self.laps[name], self._last = now - self._last, now
+
+
+def _partition() -> int:
+    context = TaskContext.get()
+    return context.partitionId() if context else 0
+
+
+def _attempt() -> int:
+    context = TaskContext.get()
+    return context.taskAttemptId() if context else 0
+
+
+_quickened = False
+
+
+def _quicken_worker() -> None:
+    """Keep Spark's ``gc.collect()`` after every task from walking through all that the imports brought."""
+    global _quickened
+    if not _quickened:
+        gc.collect()
+        gc.freeze()
+        _quickened = True

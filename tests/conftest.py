@@ -1,0 +1,21 @@
+"""Fixtures that many tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """One small Spark for all tests."""
+    from weft.spark import session
+
+    running = session("local[2]", {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"})
+    yield running
+    running.stop()

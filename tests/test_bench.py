@@ -1,0 +1,72 @@
+"""The benchmark harness: found, listed, run and saved; without measuring anything."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from weft import bench
+from weft.errors import JobError
+
+TINY = '''"""What it measures, in one line.
+
+More.
+"""
+from weft.bench import Result
+
+def run(quick, progress):
+    progress("work", 0, 1)
+    return Result("tiny", [{"n": 1}], {"gain": 2.0 if quick else 3.0})
+
+def render(result):
+    return str(result.rows)
+'''
+
+
+@pytest.fixture
+def place(tmp_path):
+    (tmp_path / "tiny_one.py").write_text(TINY)
+    (tmp_path / "_shared.py").write_text("")
+    return tmp_path
+
+
+def test_found_by_file_name(place):
+    assert bench.names(place) == ["tiny-one"]
+
+
+def test_loaded_run_and_saved(place, tmp_path):
+    module = bench.load("tiny-one", place)
+    assert bench.summary(module) == "What it measures, in one line."
+    steps = []
+    result = module.run(True, lambda *step: steps.append(step))
+    assert steps == [("work", 0, 1)]
+    bench.save([result], tmp_path / "out.json")
+    saved = json.loads((tmp_path / "out.json").read_text())
+    assert (saved["name"], saved["rows"], saved["figures"]) == ("tiny", [{"n": 1}], {"gain": 2.0})
+    assert saved["machine"]["cores"] >= 1
+
+
+def test_several_results_are_a_list(place, tmp_path):
+    result = bench.load("tiny-one", place).run(False, lambda *step: None)
+    bench.save([result, result], tmp_path / "out.json")
+    assert len(json.loads((tmp_path / "out.json").read_text())) == 2
+
+
+def test_an_unknown_name_gets_the_closest(place):
+    with pytest.raises(JobError, match="did you mean 'tiny-one'"):
+        bench.load("tiny-on", place)
+
+
+def test_without_a_checkout_it_says_so(monkeypatch, tmp_path):
+    monkeypatch.setattr(bench, "__file__", str(tmp_path / "site-packages" / "weft" / "bench.py"))
+    with pytest.raises(JobError, match="source checkout"):
+        bench.names()
+
+
+@pytest.mark.parametrize("name", bench.names())
+def test_every_benchmark_has_the_two_functions_and_a_line(name):
+    module = bench.load(name)
+    assert callable(module.run)
+    assert callable(module.render)
+    assert 20 < len(bench.summary(module)) < 130

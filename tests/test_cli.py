@@ -1,0 +1,226 @@
+"""The commands as a person meets them: what they print, where, and how they end."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+
+from weft import cli, demo
+from weft.report import Report, step_bar
+from weft.workload import text, varied
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+QUERIES = """
+-- name: short
+SELECT symbol, sum(volume) AS shares FROM trades [RANGE '12 min' SLIDE '9 min'] GROUP BY symbol;
+-- name: long
+SELECT symbol, avg(volume) AS mean FROM trades [RANGE '10 min' SLIDE '6 min'] GROUP BY symbol
+"""
+JOB = """
+[source]
+kind = "generator"
+rows = 5000
+rate = 5
+symbols = 4
+[stream]
+time = "ts"
+[queries]
+file = "queries.sql"
+[sink]
+kind = "parquet"
+path = "answers"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "queries.sql").write_text(QUERIES)
+    (tmp_path / "job.toml").write_text(JOB)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def weft(monkeypatch, capsys):
+    """The command, in this process: (exit code, stdout, stderr)."""
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["weft", *arguments])
+        monkeypatch.setattr(cli, "out", Console(width=200))
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        said = capsys.readouterr()
+        return int(ended.value.code or 0), said.out, said.err
+
+    return call
+
+
+def test_the_installed_command_says_its_version():
+    said = subprocess.run([Path(sys.executable).parent / "weft", "--version"], capture_output=True, text=True)
+    assert (said.returncode, said.stdout.split()[0]) == (0, "weft")
+
+
+def test_help_lists_the_commands(weft):
+    code, out, _ = weft("--help")
+    assert code == 0
+    for command in ("plan", "run", "demo", "bench"):
+        assert command in out
+
+
+def test_plan_as_text(weft, folder):
+    code, out, err = weft("plan", "queries.sql", "--rate", "375")
+    assert (code, err) == (0, "")
+    assert "short" in out
+    assert "long" in out
+
+
+def test_plan_as_json(weft, folder):
+    code, out, _ = weft("plan", "queries.sql", "--json")
+    assert code == 0
+    assert json.loads(out)["strategy"] == "share-all"
+
+
+def test_plan_as_picture(weft, folder):
+    code, out, _ = weft("plan", "queries.sql", "--svg", "plan.svg")
+    assert (code, out) == (0, "")
+    assert (folder / "plan.svg").read_text().lstrip().startswith("<svg")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("plan", "missing.sql"), "'missing.sql' cannot be read"),
+        (("plan", "bad.sql"), "line 1, column 14"),
+        (("plan", "binary.sql"), "not a text file"),
+        (("plan", "queries.sql", "--strategy", "share-al"), "share-all"),
+        (("plan", "queries.sql", "--json", "--svg", "x.svg"), "exclude each other"),
+        (("plan", "queries.sql", "--svg", "no/such/folder.svg"), "cannot be written"),
+        (("run", "missing.toml"), "cannot be read"),
+        (("run", "bad.toml", "--engine", "local"), "unknown key 'tims' in [stream]; did you mean 'time'?"),
+        (("run", "column.toml", "--engine", "local"), "'volumes'"),
+        (("run", "rate.toml", "--engine", "local"), "needs Spark"),
+        (("bench", "spark-nativ"), "did you mean 'spark-native'"),
+        (("bench",), "spark-native"),
+    ],
+)
+def test_bad_input_is_one_line_on_stderr_and_code_2(weft, folder, arguments, said):
+    (folder / "bad.sql").write_text("SELECT symbol,\n  FROM trades GROUP BY")
+    (folder / "binary.sql").write_bytes(b"\xff\xfe\x00SELECT")
+    (folder / "bad.toml").write_text(JOB.replace("time =", "tims ="))
+    (folder / "column.toml").write_text(
+        JOB.replace('file = "queries.sql"', "sql = \"SELECT sum(volumes) AS s FROM t [RANGE '1 min']\"")
+    )
+    (folder / "rate.toml").write_text(
+        JOB.replace(
+            'kind = "generator"\nrows = 5000\nrate = 5\nsymbols = 4', 'kind = "spark"\nformat = "rate"'
+        )
+    )
+    code, out, err = weft(*arguments)
+    assert code == 2
+    assert out == ""
+    assert len(err.splitlines()) == 1
+    assert err.startswith("weft: ")
+    assert said in err
+
+
+def test_wrong_usage_is_code_2(weft):
+    assert weft("plan")[0] == 2
+    assert weft("plam")[0] == 2
+
+
+def test_a_failed_run_is_code_1_and_debug_shows_where(weft, folder):
+    (folder / "job.toml").write_text(
+        JOB.replace('kind = "parquet"\npath = "answers"', 'kind = "python"\nfunction = "operator:truediv"')
+    )
+    code, _, err = weft("run", "job.toml", "--engine", "local")
+    assert code == 1
+    assert err.startswith("weft: TypeError: unsupported operand")
+    assert "weft --debug" in err
+    with pytest.raises(TypeError):
+        sys.argv[1:] = ["--debug", "run", "job.toml", "--engine", "local"]
+        cli.main()
+
+
+def test_run_in_process_writes_a_table_per_query_and_tells_each_step(weft, folder):
+    code, out, err = weft("run", "job.toml", "--engine", "local")
+    assert (code, err) == (0, "")
+    steps = [json.loads(line) for line in out.splitlines()]
+    assert sum(step["rows"] for step in steps) == 5000
+    assert sum(step["results"] for step in steps) == sum(
+        pq.read_table(folder / "answers" / name).num_rows for name in ("short", "long")
+    )
+
+
+@pytest.mark.slow
+def test_run_on_spark_gives_what_the_process_gives(weft, folder, spark):
+    assert weft("run", "job.toml", "--engine", "local")[0] == 0
+    (folder / "on_spark.toml").write_text(JOB.replace('"answers"', '"spark_answers"'))
+    code, out, err = weft("run", "on_spark.toml")
+    assert (code, err) == (0, "")
+    assert sum(json.loads(line)["rows"] for line in out.splitlines()) == 5000
+    for name in ("short", "long"):
+        one, other = (
+            pq.read_table(folder / place / name).sort_by(
+                [("symbol", "ascending"), ("window_start", "ascending")]
+            )
+            for place in ("answers", "spark_answers")
+        )
+        assert one.num_rows > 0
+        assert one.equals(other)
+
+
+def test_the_console_sink_prints_tables(weft, folder):
+    (folder / "job.toml").write_text(JOB.replace('kind = "parquet"\npath = "answers"', 'kind = "console"'))
+    code, out, _ = weft("run", "job.toml", "--engine", "local")
+    assert code == 0
+    assert "window_start" in out
+
+
+def test_bench_lists(weft):
+    code, out, _ = weft("bench", "--list")
+    assert code == 0
+    assert "spark-native" in out
+
+
+def test_the_demo_in_process(weft, folder):
+    code, out, _ = weft("demo", "--engine", "local", "--queries", "12", "--rows", "50000")
+    assert code == 0
+    assert "weft ran all 12 in" in out
+    assert "with the same answers" in out
+
+
+def test_the_demo_would_notice_a_wrong_answer():
+    from weft.errors import WeftError
+    from weft.generate import trades
+    from weft.local import run
+    from weft.sql import sql
+
+    question = varied(1)[0]
+    answer = run(sql(text([question])), trades(1000), time="ts")[question.name]
+    with pytest.raises(WeftError, match="differ"):
+        demo.check(question, answer, answer.slice(1))
+
+
+def test_a_terminal_gets_a_live_table():
+    screen = io.StringIO()
+    with Report(Console(file=screen, force_terminal=True, width=200)) as report:
+        for seq in range(20):
+            report.step({"seq": seq, "rows": 1_000_000, "watermark": 0, "state_bytes": 2_500_000})
+    shown = screen.getvalue()
+    assert "1,000,000" in shown
+    assert "1970-01-01 00:00:00" in shown
+    assert "2.5 MB" in shown
+
+
+def test_a_terminal_gets_a_bar():
+    screen = io.StringIO()
+    with step_bar(Console(file=screen, force_terminal=True, width=100)) as progress:
+        progress("native, N = 4", 1, 3)
+    assert "native, N = 4" in screen.getvalue()

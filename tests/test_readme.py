@@ -1,0 +1,96 @@
+"""What the README and the docs say is true: Python runs, SQL parses, links and tables are complete."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+
+import weft
+from weft import aggregates, bench, expr, job
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+
+
+def blocks(page: str, language: str) -> list[str]:
+    text = (ROOT / page).read_text()
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.slow
+def test_the_readme_runs(spark, capsys):
+    python = blocks("README.md", "python")
+    assert len(python) >= 2
+    names: dict[str, object] = {}
+    for block in python:
+        exec(compile(block, "README.md", "exec"), names)
+    printed = capsys.readouterr().out
+    assert "window_start" in printed
+    assert int(printed.split()[-1]) == names["answers"]["calm"].num_rows
+
+
+@pytest.mark.parametrize("page", ["docs/queries.md"])
+def test_sql_in_the_docs_parses(page):
+    for block in blocks(page, "sql"):
+        assert weft.sql(block)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)", page.read_text()):
+        assert "://" in target or (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_every_aggregate_is_documented():
+    text = (ROOT / "docs/queries.md").read_text()
+    for name, function in aggregates.FUNCTIONS.items():
+        assert function.summary in text
+        assert f"| `{'count(*)' if name == 'count_star' else name + '('}" in text
+    for alias in aggregates.ALIASES:
+        assert f"`{alias}`" in text
+
+
+def test_every_function_is_documented():
+    text = (ROOT / "docs/queries.md").read_text()
+    written = {
+        "and": "AND",
+        "or": "OR",
+        "not": "NOT",
+        "in": "IN",
+        "like": "LIKE",
+        "case": "CASE",
+        "cast": "CAST",
+    }
+    written |= {"is_null": "IS NULL", "div": "div", "negate": "-"}
+    for name in expr.FUNCTIONS:
+        shown = written.get(name, f"`{name}`" if name.isidentifier() else name)
+        assert shown in text, f"{name} is not in docs/queries.md"
+
+
+def test_every_key_of_a_job_file_is_documented():
+    text = (ROOT / "docs/job_file.md").read_text()
+    kinds = {**job.SOURCES, **job.SINKS}
+    for kind in kinds:
+        assert f'"{kind}"' in text
+    for form in (*kinds.values(), job.Stream, job.Queries, job.Spark):
+        for key in dataclasses.fields(form):
+            assert f"`{key.name}`" in text, f"{key.name} is not in docs/job_file.md"
+
+
+def test_every_figure_of_the_benchmark_is_explained():
+    text = (ROOT / "docs/benchmarks.md").read_text()
+    row = collections.defaultdict(lambda: 1.0)
+    figures = bench.load("spark-native").figures([row, row])
+    assert len(figures) >= 5
+    for name in figures:
+        assert f"`{name}`" in text
+
+
+def test_the_version_is_said_once_and_the_same():
+    from importlib import metadata
+
+    assert weft.__version__ == metadata.version("weft")
