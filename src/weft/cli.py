@@ -22,6 +22,7 @@ from weft import job as jobs
 from weft import launch
 from weft.errors import CheckpointError, JobError, QueryError, WeftError
 from weft.report import Report, step_bar
+from weft.sinks import MemorySink
 
 app = typer.Typer(
     help="Hundreds of sliding-window queries over one stream for the price of about one, on Spark.",
@@ -104,7 +105,9 @@ def run(
     """Run the queries of a job file over its source, into its sink."""
     loaded = jobs.load(job)
     with Report(out) as report:
-        launch.run(loaded, engine.value, report, master)
+        sink = launch.run(loaded, engine.value, report, master)
+        if isinstance(sink, MemorySink):
+            report.note(results={name: table.num_rows for name, table in sink.tables.items()})
 
 
 @app.command()

@@ -52,8 +52,6 @@ def run(job: Job, engine: str, report: Report, master: str | None = None) -> Sin
         _in_process(job, planned, sink, report)
     else:
         _on_spark(job, planned, sink, report, master)
-    if isinstance(sink, MemorySink):
-        report.note(results={name: table.num_rows for name, table in sink.tables.items()})
     return sink
 
 

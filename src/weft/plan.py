@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from weft.cost.price import Price
 from weft.duration import format_duration
 from weft.query import Query
 from weft.slicing import SLICERS, Progression, reduce_progressions
@@ -33,12 +34,17 @@ class Tree:
         return reduce_progressions(p for w in windows for p in cut(w))
 
 
+OPERATIONS = Price()
+"""The price where none is given: operations, as many as there are."""
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What runs: every query in one tree; costs in operations per second at ``rate`` rows per second.
 
-    ``alone`` is what the same queries would cost one by one. ``model`` says whether each tree reads the stream
-    (*separate*) or all get their slices from one *composite*; ``unit`` is what costs count per second.
+    ``alone`` is what the same queries would cost one by one. ``model`` says whether each tree reads the
+    stream (*separate*), each node once (*per-node*), or all get their slices from one *composite*; ``price``
+    is what that comes to, and in which unit. ``capacities`` are the nodes', as shares of the strongest.
     """
 
     trees: tuple[Tree, ...]
@@ -48,8 +54,8 @@ class Plan:
     cost: float = 0.0
     alone: float = 0.0
     model: str = "separate"
-    unit: str = "operations"
     capacities: tuple[float, ...] = ()
+    price: Price = OPERATIONS
 
     @property
     def queries(self) -> tuple[Query, ...]:
@@ -61,14 +67,24 @@ class Plan:
         """The edges of the composite of all trees: where the raw rows are cut."""
         return reduce_progressions(p for tree in self.trees for p in tree.progressions)
 
+    @property
+    def node_costs(self) -> tuple[float, ...]:
+        """What the trees of each node cost together, reading included where nodes read."""
+        used = {tree.node for tree in self.trees}
+        costs = [self.price.node if node in used else 0.0 for node in range(self.nodes)]
+        for tree in self.trees:
+            costs[tree.node] += tree.cost
+        return tuple(costs)
+
     def __str__(self) -> str:
+        unit = f"{self.price.unit}/s"
         head = (
-            f"{len(self.queries)} queries in {_some(len(self.trees), 'tree')} by {self.strategy}, "
-            f"at {self.rate:,.6g} rows/s: {self.cost:,.6g} operations/s, "
+            f"{_some(len(self.queries), 'query', 'queries')} in {_some(len(self.trees), 'tree')} by "
+            f"{self.strategy}, at {self.rate:,.6g} rows/s: {self.cost:,.6g} {unit}, "
             f"{self.alone / self.cost:.1f} times fewer than one by one ({self.alone:,.6g})"
         )
-        rows = [("tree", "queries", "edges/s", "technique", "node", "operations/s", "which")]
-        for number, tree in enumerate(self.trees):
+        rows = [("tree", "queries", "edges/s", "technique", "node", unit, "which")]
+        for number, tree in enumerate(self.trees[:MOST_TREES]):
             rows.append(
                 (
                     str(number),
@@ -82,6 +98,11 @@ class Plan:
             )
         widths = [max(len(row[c]) for row in rows) for c in range(len(rows[0]))]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+        if len(self.trees) > MOST_TREES:
+            lines.append(f"and {_some(len(self.trees) - MOST_TREES, 'more tree')}")
+        if self.nodes > 1:
+            costs = ", ".join(f"{cost:,.6g}" for cost in self.node_costs)
+            lines.append(f"nodes: {costs} {unit}")
         return "\n".join([head, *lines])
 
     def to_dict(self) -> dict[str, Any]:
@@ -89,7 +110,11 @@ class Plan:
         return {
             "strategy": self.strategy,
             "rate": self.rate,
+            "model": self.model,
+            "unit": f"{self.price.unit}/s",
             "nodes": self.nodes,
+            "capacities": list(self.capacities) or [1.0] * self.nodes,
+            "node_costs": list(self.node_costs),
             "cost": self.cost,
             "alone": self.alone,
             "trees": [
@@ -116,8 +141,12 @@ class Plan:
         return plan_svg(self)
 
 
-def _some(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+MOST_TREES = 50
+"""Trees that the text of a plan lists; JSON has all."""
+
+
+def _some(count: int, noun: str, plural: str = "") -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {plural or noun + 's'}"
 
 
 def _names(queries: tuple[Query, ...], most: int = 4) -> str:

@@ -144,10 +144,10 @@ class ConsoleSink:
     def deliver(self, results: Mapping[str, pa.Table], seq: int) -> None:
         """Print."""
         for name, table in results.items():
-            shown = table.slice(0, self.rows)
-            printed = Table(*table.column_names, title=f"{name}, step {seq}: {table.num_rows} rows")
-            for row in shown.to_pylist():
+            printed = Table(*table.column_names)
+            for row in table.slice(0, self.rows).to_pylist():
                 printed.add_row(*map(_cell, row.values()))
+            self.console.print(f"{name}, step {seq}: {table.num_rows:,} rows", highlight=False, markup=False)
             self.console.print(printed)
 
     def close(self) -> None:

@@ -50,20 +50,20 @@ NATIVE: dict[str, Callable[..., SparkColumn]] = {
 """How Spark says each aggregate; ties among equals are broken as weft breaks them."""
 
 
-def natively(frame: DataFrame, query: Query) -> DataFrame:
-    """The query in plain Spark."""
+def natively(frame: DataFrame, query: Query, schema: pa.Schema) -> DataFrame:
+    """The query in plain Spark, over a frame with this (Arrow) schema."""
     window = query.window
     if query.predicate is not None:
-        frame = frame.where(to_column(query.predicate))
+        frame = frame.where(to_column(query.predicate, schema))
     lengths = (f"{length} microseconds" for length in (window.range, window.slide, window.offset))
     grouped = frame.groupBy(F.window(TIME, *lengths).alias("window"), *query.group_by)
-    answers = grouped.agg(*(_aggregate(a) for a in query.aggregates))
+    answers = grouped.agg(*(_aggregate(a, schema) for a in query.aggregates))
     bounds = [F.col(f"window.{side}").alias(f"window_{side}") for side in ("start", "end")]
     return answers.select(*query.group_by, *bounds, *(a.alias for a in query.aggregates))
 
 
-def _aggregate(aggregate: Aggregate) -> SparkColumn:
-    return NATIVE[aggregate.function](*map(to_column, aggregate.args)).alias(aggregate.alias)
+def _aggregate(aggregate: Aggregate, schema: pa.Schema) -> SparkColumn:
+    return NATIVE[aggregate.function](*(to_column(a, schema) for a in aggregate.args)).alias(aggregate.alias)
 
 
 def collect(frames: dict[str, DataFrame]) -> dict[str, pa.Table]:

@@ -19,7 +19,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 import weft
 from weft.aggregates import FUNCTIONS
+from weft.files import Files
 from weft.query import Query
+from weft.sinks import MemorySink
 
 COUNT = 210
 INTERPRETED = {
@@ -53,13 +55,15 @@ def interpreted(spark: SparkSession) -> Iterator[SparkSession]:
 
 
 @pytest.fixture(scope="module")
-def frame(interpreted: SparkSession, table: pa.Table) -> DataFrame:
-    return interpreted.createDataFrame(table).coalesce(1).cache()
+def frame(interpreted: SparkSession, table: pa.Table) -> Iterator[DataFrame]:
+    frame = interpreted.createDataFrame(table).coalesce(1).cache()
+    yield frame
+    frame.unpersist()
 
 
 @pytest.fixture(scope="module")
-def expected(frame: DataFrame, queries: list[Query]) -> dict[str, list[Row]]:
-    found = collect({query.name: natively(frame, query) for query in queries})
+def expected(frame: DataFrame, table: pa.Table, queries: list[Query]) -> dict[str, list[Row]]:
+    found = collect({query.name: natively(frame, query, table.schema) for query in queries})
     return {name: rows_of(table) for name, table in found.items()}
 
 
@@ -85,31 +89,35 @@ def test_batch_is_row_for_row_as_spark(
         assert_same(query, got[query.name], expected[query.name])
 
 
+@pytest.mark.parametrize("source", ["frame", "files"])
 def test_streaming_is_row_for_row_as_spark(
+    source: str,
     interpreted: SparkSession,
     table: pa.Table,
     queries: list[Query],
     expected: dict[str, list[Row]],
     tmp_path: Path,
 ) -> None:
-    write_files(table, tmp_path / "in", files=8, lateness=600 * seeded.SECOND)
-    stream = (
-        interpreted.readStream.schema(interpreted.createDataFrame(table.slice(0, 1)).schema)
-        .option("maxFilesPerTrigger", 2)
-        .parquet(str(tmp_path / "in"))
-    )
-    sink = weft.sinks.memory()
+    folder, sink = tmp_path / "in", MemorySink()
+    write_files(table, folder, files=6, lateness=600 * seeded.SECOND)
+    if source == "files":
+        stream: DataFrame | Files = Files(folder, max_files_per_batch=2)
+    else:
+        schema = interpreted.createDataFrame(table.slice(0, 1)).schema
+        stream = interpreted.readStream.schema(schema).option("maxFilesPerTrigger", 2).parquet(str(folder))
     run = weft.stream(
         stream,
         queries,
         time=TIME,
         lateness="600 s",
-        checkpoint=str(tmp_path / "checkpoint"),
+        checkpoint=tmp_path / "checkpoint",
         sink=sink,
-        trigger="available-now",
+        trigger="available now",
         close_at_end=True,
+        spark=interpreted,
     )
     run.await_done()
+    assert sum(step.late for step in run.progress) == 0
     for query in queries:
         assert_same(query, sink.tables.get(query.name), expected[query.name])
 

@@ -34,7 +34,8 @@ COLUMNS = 8
 def loads_of(ranges: np.ndarray, slides: np.ndarray, group: np.ndarray, groups: int) -> np.ndarray:
     """One load per group of queries; ranges and slides in seconds.
 
-    >>> loads_of(np.array([16.0, 8.0, 10.0]), np.array([4.0, 4.0, 5.0]), np.array([0, 0, 1]), 2)[:, OVERLAP].tolist()
+    >>> loads = loads_of(np.array([16.0, 8.0, 10.0]), np.array([4.0, 4.0, 5.0]), np.array([0, 0, 1]), 2)
+    >>> loads[:, OVERLAP].tolist()
     [6.0, 2.0]
     """
     loads = np.zeros((groups, COLUMNS))

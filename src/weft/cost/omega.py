@@ -2,8 +2,9 @@
 
 A. Shein 2019, section 7.2, with the errata of the algorithms' cards: SlickDeque for invertible aggregates
 costs two operations per running answer (equation 7.6 lost the factor), and the mean length of its deque is a
-harmonic number, not a sum of inverse factorials. Techniques the thesis leaves out are counted here in the same
-way. ``nP`` is the number of slices in a window: its range times the edge rate, ``nQ`` the number of queries.
+harmonic number, not a sum of inverse factorials. Techniques the thesis leaves out are counted here in the
+same way. ``nP`` is the number of slices in a window: its range times the edge rate, ``nQ`` the number of
+queries.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from numba import njit
 
 from weft.errors import QueryError
 
-RECOMPUTE, EXACT, FLATFAT, PER_QUERY_2, PER_QUERY_3, PER_QUERY_5, SLICK_INV, SLICK, SIDE_INV, SIDE, BULK = range(11)
+RECOMPUTE, EXACT, FLATFAT, PER_QUERY_2, PER_QUERY_3, PER_QUERY_5, SLICK_INV, SLICK, SIDE_INV, SIDE, BULK = (
+    range(11)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,9 @@ class Omega:
 OMEGAS = {
     omega.name: omega
     for omega in (
-        Omega("recompute", RECOMPUTE, "sum of range/slide: nP combines for each window due, as in the papers"),
+        Omega(
+            "recompute", RECOMPUTE, "sum of range/slide: nP combines for each window due, as in the papers"
+        ),
         Omega("recompute-exact", EXACT, "sum of (nP - 1) / edges per slide: nP slices take nP - 1 combines"),
         Omega("soe", PER_QUERY_2, "2 nQ: a running answer per query, one in and one out"),
         Omega("flatfat", FLATFAT, "sum of floor(log2(nP - 1)) + (nP - 1) / 2^floor(log2 nP)"),
@@ -41,13 +46,26 @@ OMEGAS = {
         Omega("flatfit", PER_QUERY_3, "3 nQ"),
         Omega("slickdeque-inv", SLICK_INV, "2 per distinct nP"),
         Omega("slickdeque-noninv", SLICK, "2 - 2/nP_max + nQ + H(nP_max), H the harmonic number"),
-        Omega("slideside-inv", SIDE_INV, "2 - 1/nP_max + nQ: a prefix, a suffix scan per nP_max edges, one to answer"),
-        Omega("slideside-noninv", SIDE, "2 + ln(nP_max/nP_min) + nQ: scans every nP_min edges, stopping early"),
-        Omega("bulk", BULK, "8/7 + sum of min(nP, 7/3 log2 nP) / edges per slide: base intervals of 8^k slices"),
+        Omega(
+            "slideside-inv",
+            SIDE_INV,
+            "2 - 1/nP_max + nQ: a prefix, a suffix scan per nP_max edges, one to answer",
+        ),
+        Omega(
+            "slideside-noninv", SIDE, "2 + ln(nP_max/nP_min) + nQ: scans every nP_min edges, stopping early"
+        ),
+        Omega(
+            "bulk", BULK, "8/7 + sum of min(nP, 7/3 log2 nP) / edges per slide: base intervals of 8^k slices"
+        ),
     )
 }
 
-ALIASES = {"auto": "bulk", "slickdeque": "slickdeque-noninv", "slideside": "slideside-noninv", "daba_lite": "daba"}
+ALIASES = {
+    "auto": "bulk",
+    "slickdeque": "slickdeque-noninv",
+    "slideside": "slideside-noninv",
+    "daba_lite": "daba",
+}
 
 
 def find_omega(technique: str) -> Omega:
@@ -98,7 +116,7 @@ def flatfat_operations(slices):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def bulk_operations(slices):  # type: ignore[no-untyped-def]
-    """Base intervals that tile a window: 3.5 on each side of each level, within a tenth of the mean counted."""
+    """Base intervals that tile a window: 3.5 on each side of each level, within a tenth of the mean."""
     return max(min(slices, 7 / 3 * np.log2(slices)), 1.0)
 
 

@@ -1,11 +1,11 @@
 """Prices: what a plan costs, from the operations of its trees.
 
 *Separate* trees each read the stream, as in Guirguis et al., CIKM 2011: ``m*lambda + sum E_i*Omega_i``.
-*Composite* trees get their slices from one shared stream of partials, as in TriWeave: the stream is read once,
-and each tree merges the composite's slices into its own. The papers give no formula for it; ours is
-``lambda + m*E_all + sum E_i*Omega_i``, E_all the edge rate of the composite of all trees.
-*Per node*, TriWeave on each of many nodes: every node with a tree reads the stream once, and its trees merge
-slices unless there is only one: ``sum over nodes of lambda + m_k*E_all [m_k > 1] + sum E_i*Omega_i``.
+*Composite* trees get their slices from one shared stream of partials, as in TriWeave: the stream is read
+once, and each tree merges the composite's slices into its own. The papers give no formula for it; ours is
+``lambda + m*E_all + sum E_i*Omega_i``, E_all the edge rate of the composite of all trees. *Per node*,
+TriWeave on each of many nodes: every node with a tree reads the stream once, and its trees merge slices
+unless there is only one: ``sum over nodes of lambda + m_k*E_all [m_k > 1] + sum E_i*Omega_i``.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Price:
     def separate(self) -> Price:
         """The same where each tree reads the stream.
 
-        >>> find_price("composite", rate=100.0, composite=0.44).separate() == find_price("separate", rate=100.0)
+        >>> find_price("composite", 100.0, composite=0.44).separate() == find_price("separate", 100.0)
         True
         """
         return Price(0.0, 0.0, self.reading, self.combine, self.answer, False, self.unit)
@@ -56,7 +56,7 @@ def find_price(
     predicates: int = 0,
     groups: float = 1.0,
 ) -> Price:
-    """The price of a model at ``rate`` rows per second, where all edges together are ``composite`` per second.
+    """The price of a model at ``rate`` rows per second, all edges together being ``composite`` per second.
 
     With constants, in nanoseconds, for so many predicates and groups (the mean number per slice).
 

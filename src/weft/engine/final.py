@@ -215,17 +215,13 @@ def _finish(program: Program, entry: Entry, table: pa.Table) -> pa.Table:
         return schema.empty_table()
     table = _extended(table, {o.alias: o.expr for o in query.outputs})
     if query.having is not None:
-        table = table.filter(pa.array(_evaluator(table).mask(query.having)))
+        table = table.filter(pa.array(Evaluator(table).mask(query.having)))
     return table.select(schema.names).cast(schema)
 
 
 def _extended(table: pa.Table, outputs: dict[str, Expr]) -> pa.Table:
-    evaluator = _evaluator(table)
+    evaluator = Evaluator(table)
     for alias, expr in outputs.items():
         if expr != Column(alias):
             table = table.append_column(alias, evaluator.evaluate(expr))
     return table
-
-
-def _evaluator(table: pa.Table) -> Evaluator:
-    return Evaluator(table.combine_chunks().to_batches()[0])

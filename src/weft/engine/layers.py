@@ -25,7 +25,9 @@ MOST_LAYERS = 16
 SLICES = "slices"
 
 
-def rebuild(place: str, layers: Iterable[Layer], bucket: int, watermark: int | None, program: Program) -> State:
+def rebuild(
+    place: str, layers: Iterable[Layer], bucket: int, watermark: int | None, program: Program
+) -> State:
     """The state that a bucket's layers hold, answered up to the watermark."""
     state = State(program, bucket)
     catch_up(place, state, layers, watermark)
@@ -113,7 +115,9 @@ def _live(pieces: Iterable[Piece], watermark: int | None, program: Program) -> l
 def _write(place: str, piece: Piece, seq: int, token: str) -> SliceFile:
     name = f"{seq:010}-{piece.bucket:04}-{piece.grouping:03}-{token}.parquet"
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_batches([piece.table]), sink)
+    # Parquet cannot take null as a value of a dictionary; it makes dictionaries of its own.
+    plain = [c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in piece.table.columns]
+    pq.write_table(pa.table(plain, names=piece.table.schema.names), sink)
     data = sink.getvalue()
     system, path = resolve(join(place, SLICES, name))
     try:

@@ -17,6 +17,10 @@ from weft.errors import CheckpointError
 FORMAT = 1
 
 
+class OtherFormat(CheckpointError):
+    """A manifest of a format unknown here."""
+
+
 @dataclass(frozen=True, slots=True)
 class SliceFile:
     """One immutable Parquet file of partials, all of one grouping."""
@@ -85,12 +89,12 @@ class Manifest:
         try:
             body = json.loads(data)
             found = body.pop("crc")
-        except (ValueError, KeyError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CheckpointError("it is not a whole manifest") from error
         if found != _crc(body):
             raise CheckpointError("its checksum does not match")
         if body.pop("format") != FORMAT:
-            raise CheckpointError("it was written by another version of weft")
+            raise OtherFormat("it was written by another version of weft, which has to go on with it")
         layers = tuple(tuple(map(Layer.from_dict, each)) for each in body.pop("layers"))
         queries = tuple(body.pop("queries"))
         return cls(**body, queries=queries, layers=layers)

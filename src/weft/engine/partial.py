@@ -150,15 +150,27 @@ def _aggregate(
         ("slice_end", pa.array(ends[cell_at])),
         ("signature", pa.DictionaryArray.from_arrays(pa.array(cell_signature.astype(np.int32)), packed)),
     ]
-    for part in grouping.parts:
+    for part, needed_by in zip(grouping.parts, grouping.needed_by):
         if part.kind == "rows":
             states = States(rows.reshape(-1, 1))
         else:
-            lifted = part.lift([evaluator.evaluate(a) for a in part.args], times)
+            needed = _needed(at, signature, bitmaps, needed_by)
+            lifted = part.lift([evaluator.evaluate(a, needed) for a in part.args], times)
             states = States(part.monoid.identity(len(rows)), lifted.dictionary)
             add_rows(part.monoid, states.words, cells, lifted.values, lifted.valid)
         columns += part.columns(states)
     return _split(grouping, number, keys, cell_group, columns, buckets)
+
+
+def _needed(
+    at: np.ndarray, signature: np.ndarray, bitmaps: np.ndarray, predicates: tuple[int, ...]
+) -> np.ndarray | None:
+    """The rows whose values some query needs (None: all), so that no other row counts as bad."""
+    wanting: np.ndarray = np.any(bitmaps[:, predicates], axis=1)
+    kept = at >= 0
+    if not wanting.all():
+        kept &= wanting[signature] if signature.size else wanting
+    return None if kept.all() else kept
 
 
 def _split(

@@ -44,11 +44,12 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """One group-by set: its key columns, and every part that its queries need."""
+    """One group-by set: its key columns, every part that its queries need, and which predicates need it."""
 
     keys: tuple[str, ...]
     key_types: tuple[pa.DataType, ...]
     parts: tuple[Part, ...]
+    needed_by: tuple[tuple[int, ...], ...]
     windows: tuple[Window, ...]
     bucket: int
 
@@ -149,7 +150,7 @@ def compile_plan(plan: Plan, schema: pa.Schema, time: str, strict: bool = False)
         schema,
         time,
         tuple(entries),
-        tuple(_grouping(k, parts[k], schema, plan) for k in groupings),
+        tuple(_grouping(n, k, parts[k], schema, plan, entries) for n, k in enumerate(groupings)),
         tuple(predicates),
         plan.progressions,
         strict,
@@ -245,10 +246,24 @@ def _output_type(expr: Expr, schema: pa.Schema, tz: str | None) -> pa.DataType:
     return schema.field(expr.name).type if isinstance(expr, Column) else arrow_type(type, tz)
 
 
-def _grouping(keys: tuple[str, ...], parts: dict[Part, int], schema: pa.Schema, plan: Plan) -> Grouping:
-    windows = tuple(dict.fromkeys(q.window for q in plan.queries if q.group_by == keys))
-    node = next(t.node for t in plan.trees for q in t.queries if q.group_by == keys)
+def _grouping(
+    number: int,
+    keys: tuple[str, ...],
+    parts: dict[Part, int],
+    schema: pa.Schema,
+    plan: Plan,
+    entries: Sequence[Entry],
+) -> Grouping:
+    mine = [e for e in entries if e.grouping == number]
+    needed_by: list[dict[int, None]] = [{} for _ in parts]
+    for entry in mine:
+        for answer in entry.answers:
+            for part in answer.parts:
+                needed_by[part][entry.predicate] = None
     types = tuple(_plain(schema.field(k).type) for k in keys)
     for type in types:
         sql_type(type)
-    return Grouping(keys, types, tuple(parts), windows, node)
+    windows = tuple(dict.fromkeys(e.query.window for e in mine))
+    return Grouping(
+        keys, types, tuple(parts), tuple(map(tuple, needed_by)), windows, plan.trees[mine[0].tree].node
+    )

@@ -18,7 +18,7 @@ import uuid
 from pyarrow import fs
 
 from weft.engine.layers import SLICES
-from weft.engine.manifest import Manifest
+from weft.engine.manifest import Manifest, OtherFormat
 from weft.engine.program import Program
 from weft.errors import CheckpointError
 from weft.filesystem import join, resolve, write_atomically
@@ -53,6 +53,8 @@ class SliceStore:
             try:
                 self.last = self._read(number)
                 break
+            except OtherFormat as error:
+                raise CheckpointError(f"checkpoint '{place}' cannot be used: {error}") from error
             except CheckpointError as error:
                 # Safe to go back by one: if Spark had finished that batch too, it asks for a later batch
                 # next, and `expect` refuses the gap. Otherwise Spark runs the batch again.

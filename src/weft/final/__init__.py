@@ -1,33 +1,24 @@
-"""Final aggregation: windows from slices. One technique, one file; the engine finds them here.
+"""Final aggregation: windows from slices. One technique, one file, one contract; found by their names.
 
-A technique is built from a monoid and the states of consecutive slices (of many groups, one after the
-other) and answers runs of them: ``answer(low, high)`` gives one state per run ``[low[k], high[k])``.
+Step by step, a technique is a window of partials: ``insert``, ``evict``, ``query(n)``. The engine gives it
+the states of consecutive slices (of many groups, one after the other) and asks for all runs of them at once:
+``answer(low, high)`` is one state per run ``[low[k], high[k])``.
 """
 
 from __future__ import annotations
 
-from weft.errors import QueryError
-from weft.final.bulk import Bulk
-from weft.final.recompute import Recompute
+from weft.final.card import Card
+from weft.final.registry import TECHNIQUES, check_technique, fits, technique, technique_for
 from weft.final.technique import Technique
+from weft.final.window import SlidingWindow
 
-
-TECHNIQUES: dict[str, type[Technique]] = {t.name: t for t in (Recompute, Bulk)}
-
-
-def technique(name: str) -> type[Technique]:
-    """The technique of this name; ``auto`` is bulk.
-
-    >>> technique("auto").name
-    'bulk'
-    """
-    if name == "auto":
-        return Bulk
-    if name not in TECHNIQUES:
-        raise QueryError(
-            f"no technique is called {name!r}", hint=f"choose auto or one of {', '.join(TECHNIQUES)}"
-        )
-    return TECHNIQUES[name]
-
-
-__all__ = ["TECHNIQUES", "Technique", "technique"]
+__all__ = [
+    "TECHNIQUES",
+    "Card",
+    "SlidingWindow",
+    "Technique",
+    "check_technique",
+    "fits",
+    "technique",
+    "technique_for",
+]

@@ -9,12 +9,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, TypeAlias
 
 import numpy as np
 from numba.extending import overload, register_jitable
 
-from weft.aggregates.monoid import ADD, AFFINE, MAX, MIN, MOMENTS, PRODUCT, SUM_FLOAT, SUM_INT
+from weft.aggregates.monoid import (
+    ADD,
+    AFFINE,
+    MAX,
+    MIN,
+    MOMENTS,
+    PRODUCT,
+    SUM_FLOAT,
+    SUM_INT,
+    add_beyond,
+    add_small,
+    difference,
+)
 
 State: TypeAlias = tuple[Any, ...]
 
@@ -44,7 +57,7 @@ def combine(code: int, older: State, newer: State) -> State:
 
 
 def inverse(code: int, total: State, oldest: State) -> State:
-    """What is left of a total once its oldest state is taken back: ``combine(oldest, inverse(total, oldest)) == total``.
+    """A total without its oldest state: the one that, combined after the oldest, is the total.
 
     >>> inverse(ADD, (10,), (7,))
     (3,)
@@ -73,12 +86,13 @@ def _subtract_int(total: State, oldest: State) -> State:
 def _sum_float(older: State, newer: State) -> State:
     a, b = _float(older[0]), _float(newer[0])
     s = a + b
-    if not math.isfinite(s):
-        return (_word(s), _word(0.0))
     back = s - a
     error = (a - (s - back)) + (b - back) + (_float(older[1]) + _float(newer[1]))
     high = s + error
-    return (_word(high), _word(error - (high - s)))
+    if math.isfinite(high):
+        return (_word(high), _word(error - (high - s)))
+    high, low = add_beyond(a, _float(older[1]), b, _float(newer[1]))
+    return (_word(high), _word(low))
 
 
 def _min(older: State, newer: State) -> State:
@@ -95,10 +109,11 @@ def _moments(older: State, newer: State) -> State:
         return older
     if n == 0:
         return newer
-    delta = _float(newer[1]) - _float(older[1])
+    delta = difference(_float(newer[1]), _float(newer[2]), _float(older[1]), _float(older[2]))
     share = m / (n + m)
-    mean = _float(older[1]) + delta * share
-    return (n + m, _word(mean), _word(_float(older[2]) + _float(newer[2]) + delta * delta * n * share))
+    mean, low = add_small(_float(older[1]), _float(older[2]), delta * share)
+    m2 = _float(older[3]) + _float(newer[3]) + delta * delta * n * share
+    return (n + m, _word(mean), _word(low), _word(m2))
 
 
 def _product(older: State, newer: State) -> State:
@@ -131,19 +146,38 @@ COMBINE: dict[int, Callable[[State, State], State]] = {
 
 INVERSE: dict[int, Callable[[State, State], State]] = {ADD: _subtract, SUM_INT: _subtract_int}
 
-# The compiled forms of the same functions: Numba picks a formula from the constant code, and unrolls over the width.
+# The same functions compiled: Numba picks the formula from the constant code, and unrolls over the width.
+
+OPTIONS = {"forceinline": True, "_nrt": False}
+"""How functions called by kernels are compiled: into the caller, without counting references to its arrays.
+
+A function that allocates nothing has no reason to count them, and an atomic count in an inner loop costs more
+than all the rest of it.
+"""
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """A function of kernels: compiled into each of them, with ``code`` and ``width`` as constants."""
+
+    @wraps(function)
+    def choose(*types: Any) -> Callable[..., Any]:
+        return function
+
+    overload(function, jit_options=OPTIONS, prefer_literal=True)(choose)
+    return function
+
 
 register_jitable(_float)
 register_jitable(_word)
 
 
-@overload(combine, prefer_literal=True)
+@overload(combine, jit_options=OPTIONS, prefer_literal=True)
 def _compiled_combine(code, older, newer):  # type: ignore[no-untyped-def]
     chosen = register_jitable(COMBINE[code.literal_value])
     return lambda code, older, newer: chosen(older, newer)
 
 
-@overload(inverse, prefer_literal=True)
+@overload(inverse, jit_options=OPTIONS, prefer_literal=True)
 def _compiled_inverse(code, total, oldest):  # type: ignore[no-untyped-def]
     chosen = register_jitable(INVERSE[code.literal_value])
     return lambda code, total, oldest: chosen(total, oldest)
@@ -152,7 +186,7 @@ def _compiled_inverse(code, total, oldest):  # type: ignore[no-untyped-def]
 # Positions are never negative: as unsigned numbers they need no test for counting from the end.
 
 
-@overload(load, prefer_literal=True)
+@overload(load, jit_options=OPTIONS, prefer_literal=True)
 def _compiled_load(width, words, i):  # type: ignore[no-untyped-def]
     def one(width, words, i):  # type: ignore[no-untyped-def]
         return (words[np.uint64(i)],)
@@ -175,7 +209,7 @@ def _compiled_load(width, words, i):  # type: ignore[no-untyped-def]
     return (one, two, three, four)[width.literal_value - 1]
 
 
-@overload(store, prefer_literal=True)
+@overload(store, jit_options=OPTIONS, prefer_literal=True)
 def _compiled_store(width, words, i, state):  # type: ignore[no-untyped-def]
     def one(width, words, i, state):  # type: ignore[no-untyped-def]
         words[np.uint64(i)] = state[0]

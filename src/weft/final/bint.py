@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from weft.aggregates.monoid import Monoid
-from weft.final.algebra import combine, load, store
+from weft.final.algebra import combine, inlined, load, store
 from weft.final.card import Card
 from weft.final.technique import Kernel, Technique, longest, ring_size
 from weft.final.window import SlidingWindow
@@ -44,7 +44,7 @@ class BIntWindow(SlidingWindow):
     def __init__(self, monoid: Monoid, windows: Iterable[int]) -> None:
         super().__init__(monoid, windows)
         leaves = ring_size(self.capacity)
-        # Interval i of level l covers the partials from i * 2^l on; the ring of level l has leaves / 2^l slots.
+        # Interval i of level l covers the partials from i * 2^l on; its ring has leaves / 2^l slots.
         self.levels = [[monoid.identity(1)] * (leaves >> level) for level in range(leaves.bit_length())]
 
     @property
@@ -112,10 +112,12 @@ class BInt(Technique):
             column = 0
             for i in range(values.size // width):
                 _insert(code, width, nodes, leaves, i, load(width, values, i))
-                for k in range(windows.size):
+                k = 0
+                while windows[k] > 0:
                     first = max(i + 1 - windows[k], 0)
                     total = _query(code, width, nodes, leaves, neutral, first, i + 1)
                     store(width, out, rows[k] + column, total)
+                    k += 1
                 column += 1
                 if column == columns:
                     column = 0
@@ -123,10 +125,10 @@ class BInt(Technique):
         return slide
 
 
-# All levels are in one array, laid out as a tree: the ring of level l, of leaves >> l slots, starts at that index.
+# All levels are in one array, laid out as a tree: a ring of so many slots starts at just that index.
 
 
-@njit(inline="always")
+@inlined
 def _insert(code, width, nodes, leaves, position, state):  # type: ignore[no-untyped-def]
     node = leaves + (position & (leaves - 1))
     store(width, nodes, node, state)
@@ -137,7 +139,7 @@ def _insert(code, width, nodes, leaves, position, state):  # type: ignore[no-unt
         store(width, nodes, node, both)
 
 
-@njit(inline="always")
+@inlined
 def _query(code, width, nodes, leaves, neutral, low, high):  # type: ignore[no-untyped-def]
     total = load(width, neutral, 0)
     at = low

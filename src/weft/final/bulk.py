@@ -23,9 +23,11 @@ from numba import njit
 
 from weft.aggregates.monoid import Monoid
 from weft.final.algebra import combine, inverse, load, store
+from weft.final.batch import doubling_slide_kernel, prefix_slide_kernel
 from weft.final.card import Card
 from weft.final.recompute import Recompute
 from weft.final.technique import Kernel, Technique, longest
+from weft.final.twostacks import TwoStacks
 from weft.final.window import SlidingWindow
 
 CARD = Card(
@@ -34,10 +36,10 @@ CARD = Card(
     amortised="2 with an inverse, else 5",
     worst="batch",
     all_queries="n with an inverse, else 3n",
-    space="n with an inverse, else 2n and n/16 log2 n",
+    space="n with an inverse, else 2n and n/32 log2 n",
 )
 
-SHIFT = 4
+SHIFT = 5
 BLOCK = 1 << SHIFT
 
 
@@ -110,26 +112,39 @@ class Bulk(Technique):
     window = BulkWindow
 
     def _answer(self, low: np.ndarray, high: np.ndarray, out: np.ndarray) -> None:
-        code, width = self.monoid.code, self.monoid.width
-        if self.monoid.invertible:
-            _prefix_kernel(code, width)(self.words, low, high, self.neutral, out)
-        else:
-            _block_kernel(code, width)(self.words, low, high, out)
+        make = _prefix_kernel if self.monoid.invertible else self.answer_kernel
+        order = np.zeros(0, dtype=np.int64)
+        if (high - low).sum() <= len(self.words) // self.monoid.width:
+            # A structure over all states would cost more than these few runs.
+            make, order = Recompute.answer_kernel, np.arange(len(low))
+        kernel = make(self.monoid.code, self.monoid.width)
+        kernel(self.words, low, high, order, self.neutral, out)
 
     @staticmethod
     def answer_kernel(code: int, width: int) -> Kernel:
-        """The kernel for any associative combine."""
+        """That of blocks, for any associative combine; it needs no order."""
         return _block_kernel(code, width)
+
+    @classmethod
+    def _slide(
+        cls, monoid: Monoid, values: np.ndarray, windows: np.ndarray, rows: np.ndarray, out: np.ndarray
+    ) -> None:
+        make = cls.slide_kernel
+        if monoid.invertible or monoid.selective:
+            make = prefix_slide_kernel if monoid.invertible else doubling_slide_kernel
+        kernel = make(monoid.code, monoid.width)
+        kernel(values, windows, rows, monoid.identity(1).reshape(-1), out.shape[1], out.reshape(-1))
 
     @staticmethod
     def slide_kernel(code: int, width: int) -> Kernel:
-        return Recompute.slide_kernel(code, width)
+        """That of TwoStacks, a prefix and a suffix scan per window, for any associative combine."""
+        return TwoStacks.slide_kernel(code, width)
 
 
 @cache
 def _prefix_kernel(code: int, width: int) -> Kernel:
     @njit(cache=True, nogil=True)
-    def answer(states, low, high, neutral, out):  # type: ignore[no-untyped-def]
+    def answer(states, low, high, order, neutral, out):  # type: ignore[no-untyped-def]
         size = states.size // width
         prefix = np.empty((size + 1) * width, np.int64)
         total = load(width, neutral, 0)
@@ -147,7 +162,7 @@ def _prefix_kernel(code: int, width: int) -> Kernel:
 @cache
 def _block_kernel(code: int, width: int) -> Kernel:
     @njit(cache=True, nogil=True)
-    def answer(states, low, high, out):  # type: ignore[no-untyped-def]
+    def answer(states, low, high, order, neutral, out):  # type: ignore[no-untyped-def]
         size = states.size // width
         blocks = (size + BLOCK - 1) >> SHIFT
         levels = 1
@@ -187,7 +202,7 @@ def _block_kernel(code: int, width: int) -> Kernel:
                     total = combine(code, total, load(width, table, x))
                     store(width, table, row + x, total)
                 middle += 2 << level
-        # The segment whose middle lies between blocks x and y is found by the highest bit in which they differ.
+        # The level whose middle lies between blocks x and y is the highest bit in which they differ.
         highest_bit = np.zeros(1 << levels, np.uint8)
         for x in range(2, highest_bit.size):
             highest_bit[x] = highest_bit[x >> 1] + 1

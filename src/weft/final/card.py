@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from weft.aggregates.monoid import ADD, AFFINE, MAX, MIN, MOMENTS, PRODUCT, SUM_FLOAT, SUM_INT, Monoid

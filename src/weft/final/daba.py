@@ -1,12 +1,12 @@
 """DABA: TwoStacks without the pause. The flip is done a little at a time, with every insert and evict.
 
-The queue of partials is cut by four borders, first <= l <= r <= a <= b <= end:
+The queue of partials is cut by four borders, the L, R, A and B of the paper:
 
-    first      l        r        a        b       end
-      | to b   |  to r  | from r |  to b  | from b |      what each partial's total covers
+    first    left      right       a        b       end
+      |  to b  | to right | from right | to b | from b |      what each partial's total covers
 
 The front list is [first, b), the back list [b, end). Each step moves the borders by one place, so that the
-front list is finished (l = b) exactly when a new flip is due.
+front list is finished (left = b) exactly when a new flip is due.
 K. Tangwongsan, M. Hirzel, S. Schneider: Low-Latency Sliding-Window Aggregation in Worst-Case Constant Time.
 DEBS 2017.
 """
@@ -18,7 +18,7 @@ from functools import cache
 import numpy as np
 from numba import njit
 
-from weft.final.algebra import combine, load, store
+from weft.final.algebra import combine, inlined, load, store
 from weft.final.card import Card
 from weft.final.technique import ChainTechnique, Kernel, longest, ring_size
 from weft.final.window import CopyPerQuery, SingleQuery
@@ -40,7 +40,7 @@ class DABACopy(SingleQuery):
         super().__init__(owner, capacity)
         self.values: list[np.ndarray] = [owner.monoid.identity(1)] * capacity
         self.totals: list[np.ndarray] = self.values.copy()
-        self.first = self.l = self.r = self.a = self.b = self.end = 0
+        self.first = self.left = self.right = self.a = self.b = self.end = 0
 
     @property
     def memory(self) -> int:
@@ -58,7 +58,7 @@ class DABACopy(SingleQuery):
 
     def newest(self, n: int) -> np.ndarray:
         at = self.end - n
-        if self.first <= at < self.l or self.a <= at < self.b:
+        if self.first <= at < self.left or self.a <= at < self.b:
             return self.combine(self.totals[at % self.capacity], self._total(self.end - 1, self.b))
         if at == self.b:
             return self.totals[(self.end - 1) % self.capacity]
@@ -72,21 +72,23 @@ class DABACopy(SingleQuery):
         return self.totals[at % self.capacity] if at >= border else None
 
     def _step(self) -> None:
-        if self.l == self.b:
-            self.l, self.r, self.a, self.b = self.first, self.b, self.end, self.end
+        if self.left == self.b:
+            self.left, self.right, self.a, self.b = self.first, self.b, self.end, self.end
         if self.first == self.b:
             return
-        if self.a != self.r:
+        if self.a != self.right:
             delta = self.totals[self.a % self.capacity] if self.a != self.b else None
             self.a -= 1
             self.totals[self.a % self.capacity] = self.combine(self.values[self.a % self.capacity], delta)
-        if self.l != self.r:
+        if self.left != self.right:
             delta = self.totals[self.a % self.capacity] if self.a != self.b else None
-            rest = self.combine(self._total(self.a - 1, self.r), delta)
-            self.totals[self.l % self.capacity] = self.combine(self.totals[self.l % self.capacity], rest)
-            self.l += 1
+            rest = self.combine(self._total(self.a - 1, self.right), delta)
+            self.totals[self.left % self.capacity] = self.combine(
+                self.totals[self.left % self.capacity], rest
+            )
+            self.left += 1
         else:
-            self.l, self.r, self.a = self.l + 1, self.r + 1, self.a + 1
+            self.left, self.right, self.a = self.left + 1, self.right + 1, self.a + 1
 
 
 class DABAWindow(CopyPerQuery):
@@ -139,7 +141,7 @@ class DABA(ChainTechnique):
     def slide_kernel(code: int, width: int) -> Kernel:
         @njit(cache=True, nogil=True)
         def slide(values, windows, rows, neutral, columns, out):  # type: ignore[no-untyped-def]
-            for k in range(windows.size):
+            for k in range(rows.size):
                 ring = ring_size(windows[k])
                 queue, totals = np.empty(ring * width, np.int64), np.empty(ring * width, np.int64)
                 borders = (0, 0, 0, 0, 0, 0)
@@ -155,13 +157,13 @@ class DABA(ChainTechnique):
         return slide
 
 
-@njit(inline="always")
+@inlined
 def _advance(code, width, states, values, totals, borders, low, high):  # type: ignore[no-untyped-def]
     """Evict the partials before ``low``, insert those before ``high``; a step of the flip with each."""
     mask = values.size // width - 1
-    first, l, r, a, b, end = borders
+    first, left, right, a, b, end = borders
     if low >= end:
-        first = l = r = a = b = end = low
+        first = left = right = a = b = end = low
     while end < high or first < low:
         if first < low:
             first += 1
@@ -172,31 +174,31 @@ def _advance(code, width, states, values, totals, borders, low, high):  # type: 
                 newest = combine(code, load(width, totals, (end - 1) & mask), newest)
             store(width, totals, end & mask, newest)
             end += 1
-        if l == b:
-            l, r, a, b = first, b, end, end
+        if left == b:
+            left, right, a, b = first, b, end, end
         if first == b:
             continue
-        if a != r:
+        if a != right:
             total = load(width, values, (a - 1) & mask)
             if a != b:
                 total = combine(code, total, load(width, totals, a & mask))
             a -= 1
             store(width, totals, a & mask, total)
-        if l != r:
-            # From l to r, from r to a, from a to b: any but the first may be empty.
-            total = load(width, totals, l & mask)
-            if a != r:
+        if left != right:
+            # From left to right, from right to a, from a to b: any but the first may be empty.
+            total = load(width, totals, left & mask)
+            if a != right:
                 total = combine(code, total, load(width, totals, (a - 1) & mask))
             if a != b:
                 total = combine(code, total, load(width, totals, a & mask))
-            store(width, totals, l & mask, total)
-            l += 1
+            store(width, totals, left & mask, total)
+            left += 1
         else:
-            l, r, a = l + 1, r + 1, a + 1
-    return first, l, r, a, b, end
+            left, right, a = left + 1, right + 1, a + 1
+    return first, left, right, a, b, end
 
 
-@njit(inline="always")
+@inlined
 def _query(code, width, totals, neutral, borders):  # type: ignore[no-untyped-def]
     mask = totals.size // width - 1
     first, _, _, _, b, end = borders

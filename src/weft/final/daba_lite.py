@@ -1,9 +1,9 @@
 """DABA Lite: DABA with one value per partial instead of two, and two totals beside the queue.
 
-    first      l        r        a        b       end
-      | to b   |  to r  | itself |  to b  | itself |      what each value of the queue covers
+    first    left      right     a        b       end
+      |  to b  | to right | itself | to b | itself |      what each value of the queue covers
 
-``middle`` is the total from r to b while l is on its way to r, ``back`` the total from b to end.
+``middle`` is the total from right to b while left is on its way to right, ``back`` the total from b to end.
 K. Tangwongsan, M. Hirzel, S. Schneider: In-Order Sliding-Window Aggregation in Worst-Case Constant Time.
 VLDB Journal 2021.
 """
@@ -15,7 +15,7 @@ from functools import cache
 import numpy as np
 from numba import njit
 
-from weft.final.algebra import combine, load, store
+from weft.final.algebra import combine, inlined, load, store
 from weft.final.card import Card
 from weft.final.technique import ChainTechnique, Kernel, longest, ring_size
 from weft.final.window import CopyPerQuery, SingleQuery
@@ -38,7 +38,7 @@ class DABALiteCopy(SingleQuery):
         self.queue: list[np.ndarray] = [owner.monoid.identity(1)] * capacity
         self.middle: np.ndarray | None = None
         self.back: np.ndarray | None = None
-        self.first = self.l = self.r = self.a = self.b = self.end = 0
+        self.first = self.left = self.right = self.a = self.b = self.end = 0
 
     @property
     def memory(self) -> int:
@@ -65,26 +65,28 @@ class DABALiteCopy(SingleQuery):
 
     def _covered(self, at: int) -> int:
         """Where the value at a position stops: see the picture above."""
-        if at < self.l or self.a <= at < self.b:
+        if at < self.left or self.a <= at < self.b:
             return self.b
-        return self.r if at < self.r else at + 1
+        return self.right if at < self.right else at + 1
 
     def _step(self) -> None:
-        if self.l == self.b:
-            self.l, self.r, self.a, self.b = self.first, self.b, self.end, self.end
+        if self.left == self.b:
+            self.left, self.right, self.a, self.b = self.first, self.b, self.end, self.end
             self.middle, self.back = self.back, None
         if self.first == self.b:
             self.middle = self.back = None
             return
-        if self.a != self.r:
+        if self.a != self.right:
             self.a -= 1
             newer = self.queue[(self.a + 1) % self.capacity] if self.a + 1 != self.b else None
             self.queue[self.a % self.capacity] = self.combine(self.queue[self.a % self.capacity], newer)
-        if self.l != self.r:
-            self.queue[self.l % self.capacity] = self.combine(self.queue[self.l % self.capacity], self.middle)
-            self.l += 1
+        if self.left != self.right:
+            self.queue[self.left % self.capacity] = self.combine(
+                self.queue[self.left % self.capacity], self.middle
+            )
+            self.left += 1
         else:
-            self.l, self.r, self.a = self.l + 1, self.r + 1, self.a + 1
+            self.left, self.right, self.a = self.left + 1, self.right + 1, self.a + 1
             self.middle = self.queue[self.a % self.capacity] if self.a != self.b else None
 
 
@@ -140,7 +142,7 @@ class DABALite(ChainTechnique):
     def slide_kernel(code: int, width: int) -> Kernel:
         @njit(cache=True, nogil=True)
         def slide(values, windows, rows, neutral, columns, out):  # type: ignore[no-untyped-def]
-            for k in range(windows.size):
+            for k in range(rows.size):
                 queue = np.empty(ring_size(windows[k]) * width, np.int64)
                 borders = (0, 0, 0, 0, 0, 0)
                 middle = back = load(width, neutral, 0)
@@ -158,13 +160,13 @@ class DABALite(ChainTechnique):
         return slide
 
 
-@njit(inline="always")
+@inlined
 def _advance(code, width, states, queue, neutral, borders, middle, back, low, high):  # type: ignore[no-untyped-def]
     """Evict the partials before ``low``, insert those before ``high``; a step of the flip with each."""
     mask = queue.size // width - 1
-    first, l, r, a, b, end = borders
+    first, left, right, a, b, end = borders
     if low >= end:
-        first = l = r = a = b = end = low
+        first = left = right = a = b = end = low
         middle = back = load(width, neutral, 0)
     while end < high or first < low:
         if first < low:
@@ -174,31 +176,31 @@ def _advance(code, width, states, queue, neutral, borders, middle, back, low, hi
             store(width, queue, end & mask, newest)
             back = combine(code, back, newest)
             end += 1
-        if l == b:
-            l, r, a, b = first, b, end, end
+        if left == b:
+            left, right, a, b = first, b, end, end
             middle = back
             back = load(width, neutral, 0)
         if first == b:
             middle = back = load(width, neutral, 0)
             continue
-        if a != r:
+        if a != right:
             total = load(width, queue, (a - 1) & mask)
             if a != b:
                 total = combine(code, total, load(width, queue, a & mask))
             a -= 1
             store(width, queue, a & mask, total)
-        if l != r:
-            store(width, queue, l & mask, combine(code, load(width, queue, l & mask), middle))
-            l += 1
+        if left != right:
+            store(width, queue, left & mask, combine(code, load(width, queue, left & mask), middle))
+            left += 1
         else:
-            l, r, a = l + 1, r + 1, a + 1
+            left, right, a = left + 1, right + 1, a + 1
             middle = load(width, neutral, 0)
             if a != b:
                 middle = load(width, queue, a & mask)
-    return (first, l, r, a, b, end), middle, back
+    return (first, left, right, a, b, end), middle, back
 
 
-@njit(inline="always")
+@inlined
 def _query(code, width, queue, borders, back):  # type: ignore[no-untyped-def]
     first, b = borders[0], borders[4]
     if first == b:

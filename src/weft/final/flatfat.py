@@ -1,4 +1,4 @@
-"""FlatFAT: a complete binary tree over a ring of partials, in one flat array; node i has children 2i and 2i+1.
+"""FlatFAT: a complete binary tree over a ring of partials, in one flat array: node i has children 2i, 2i+1.
 
 Inserting recomputes the path from the leaf to the root; a query combines the few nodes that tile its range.
 K. Tangwongsan, M. Hirzel, S. Schneider, K.-L. Wu: General Incremental Sliding-Window Aggregation. PVLDB 2015.
@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from weft.aggregates.monoid import AFFINE, Monoid
-from weft.final.algebra import combine, load, store
+from weft.final.algebra import combine, inlined, load, store
 from weft.final.card import Card
 from weft.final.technique import Kernel, Technique, longest, ring_size
 from weft.final.window import SlidingWindow
@@ -128,13 +128,15 @@ class FlatFAT(Technique):
             column = 0
             for i in range(values.size // width):
                 _insert(code, width, tree, leaves, i, load(width, values, i))
-                for k in range(windows.size):
+                k = 0
+                while windows[k] > 0:
                     if windows[k] == leaves and code != AFFINE:
                         total = load(width, tree, 1)
                     else:
                         first = max(i + 1 - windows[k], 0)
                         total = _query(code, width, tree, leaves, neutral, first, i + 1)
                     store(width, out, rows[k] + column, total)
+                    k += 1
                 column += 1
                 if column == columns:
                     column = 0
@@ -142,7 +144,7 @@ class FlatFAT(Technique):
         return slide
 
 
-@njit(inline="always")
+@inlined
 def _insert(code, width, tree, leaves, position, state):  # type: ignore[no-untyped-def]
     node = leaves + (position & (leaves - 1))
     store(width, tree, node, state)
@@ -152,7 +154,7 @@ def _insert(code, width, tree, leaves, position, state):  # type: ignore[no-unty
         store(width, tree, node, both)
 
 
-@njit(inline="always")
+@inlined
 def _query(code, width, tree, leaves, neutral, low, high):  # type: ignore[no-untyped-def]
     total = load(width, neutral, 0)
     at = low

@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 
 from weft.aggregates.monoid import Monoid
-from weft.final.algebra import combine, load, store
+from weft.final.algebra import combine, inlined, load, store
 from weft.final.card import Card
 from weft.final.technique import Kernel, Technique, longest, ring_size
 from weft.final.window import SlidingWindow
@@ -27,8 +27,8 @@ CARD = Card(
     all_queries="3n",
     space="2n",
     erratum=(
-        "The pseudocode pops an empty stack when a query is one hop, which costs nothing, and combines newest "
-        "first; asked for all queries, the widest first, it needs n-1 operations per slide and not 3n."
+        "The pseudocode pops an empty stack when a query is one hop, which costs nothing, and combines "
+        "newest first; asked for all queries, the widest first, it needs n-1 operations per slide and not 3n."
     ),
 )
 
@@ -115,10 +115,12 @@ class FlatFIT(Technique):
             for i in range(values.size // width):
                 store(width, partials, i & (ring - 1), load(width, values, i))
                 pointers[np.uint64(i & (ring - 1))] = i + 1
-                for k in range(windows.size):
+                k = 0
+                while windows[k] > 0:
                     first = max(i + 1 - windows[k], 0)
                     total = _query(code, width, partials, pointers, stack, first, i + 1)
                     store(width, out, rows[k] + column, total)
+                    k += 1
                 column += 1
                 if column == columns:
                     column = 0
@@ -126,7 +128,7 @@ class FlatFIT(Technique):
         return slide
 
 
-@njit(inline="always")
+@inlined
 def _query(code, width, partials, pointers, stack, low, high):  # type: ignore[no-untyped-def]
     mask = pointers.size - 1
     depth = 0

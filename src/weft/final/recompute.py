@@ -100,12 +100,14 @@ class Recompute(Technique):
         def slide(values, windows, rows, neutral, columns, out):  # type: ignore[no-untyped-def]
             column = 0
             for i in range(values.size // width):
-                for k in range(windows.size):
+                k = 0
+                while windows[k] > 0:
                     first = max(i + 1 - windows[k], 0)
                     total = load(width, values, first)
                     for j in range(first + 1, i + 1):
                         total = combine(code, total, load(width, values, j))
                     store(width, out, rows[k] + column, total)
+                    k += 1
                 column += 1
                 if column == columns:
                     column = 0

@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 
 from weft.aggregates.monoid import Monoid
-from weft.final.algebra import combine, load, store
+from weft.final.algebra import combine, inlined, load, store
 from weft.final.card import Card
 from weft.final.technique import Kernel, Technique, longest, ring_size, still_needed
 from weft.final.window import SlidingWindow
@@ -30,9 +30,9 @@ CARD = Card(
     space="2 to 2n",
     needs=frozenset({"associative", "selective"}),
     erratum=(
-        "For independent values the deque has on average H_n nodes, the harmonic number (3.4 for n = 16, 7.4 for "
-        "1024), not the sum of 1/i!, about 1.72. The pseudocode's start position is off by one, and wraps: "
-        "here positions increase."
+        "For independent values the deque has on average H_n nodes, the harmonic number (3.4 for n = 16, "
+        "7.4 for 1024), not the sum of 1/i!, about 1.72. The pseudocode's start position is off by one, and "
+        "positions wrap: here they increase."
     ),
 )
 
@@ -130,10 +130,12 @@ class SlickDeque(Technique):
                     head += 1
                 tail = _insert(code, width, positions, nodes, head, tail, i, load(width, values, i))
                 at = head
-                for k in range(windows.size):
+                k = 0
+                while windows[k] > 0:
                     while positions[np.uint64(at & (ring - 1))] <= i - windows[k]:
                         at += 1
                     store(width, out, rows[k] + column, load(width, nodes, at & (ring - 1)))
+                    k += 1
                 column += 1
                 if column == columns:
                     column = 0
@@ -141,7 +143,7 @@ class SlickDeque(Technique):
         return slide
 
 
-@njit(inline="always")
+@inlined
 def _insert(code, width, positions, nodes, head, tail, position, state):  # type: ignore[no-untyped-def]
     mask = positions.size - 1
     while head < tail and combine(code, load(width, nodes, (tail - 1) & mask), state) == state:

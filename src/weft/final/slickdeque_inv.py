@@ -1,4 +1,4 @@
-"""SlickDeque (Inv): subtract-on-evict for many queries: one ring of partials, one running answer per number of them.
+"""SlickDeque (Inv): subtract-on-evict for many queries: partials kept once, one running answer per query.
 
 A. U. Shein, P. K. Chrysanthis, A. Labrinidis: SlickDeque: High Throughput and Low Latency Incremental
 Sliding-Window Aggregation. EDBT 2018.
@@ -130,25 +130,25 @@ class SlickDequeInv(Technique):
         @njit(cache=True, nogil=True)
         def slide(values, windows, rows, neutral, columns, out):  # type: ignore[no-untyped-def]
             size = values.size // width
-            answers = np.empty(windows.size * width, np.int64)
-            for k in range(windows.size):
+            answers = np.empty(rows.size * width, np.int64)
+            for k in range(rows.size):
                 store(width, answers, k, load(width, neutral, 0))
             column = 0
-            evicting = windows.size
             for i in range(size):
                 newest = load(width, values, i)
-                # The windows that are full lie at the end, the narrowest filled first.
-                while evicting > 0 and windows[evicting - 1] <= i:
-                    evicting -= 1
-                for k in range(evicting):
+                k = 0
+                while windows[k] > i:
                     total = combine(code, load(width, answers, k), newest)
                     store(width, answers, k, total)
                     store(width, out, rows[k] + column, total)
-                for k in range(evicting, windows.size):
+                    k += 1
+                # The rest is full already: what is oldest leaves.
+                while windows[k] > 0:
                     total = combine(code, load(width, answers, k), newest)
                     total = inverse(code, total, load(width, values, i - windows[k]))
                     store(width, answers, k, total)
                     store(width, out, rows[k] + column, total)
+                    k += 1
                 column += 1
                 if column == columns:
                     column = 0

@@ -1,7 +1,7 @@
-"""SlideSide (Non-Inv): the two stacks of all queries, overlaid: one suffix scan up to the last flip, one total since.
+"""SlideSide (Non-Inv): the two stacks of all queries, overlaid: suffixes up to the last flip, a total since.
 
-The flip comes when the narrowest window starts to evict. It scans back over the elements, and may stop where a
-suffix is what it was before: then all older ones are, too.
+The flip comes when the narrowest window starts to evict. It scans back over the elements, and may stop where
+a suffix is what it was before: then all older ones are, too.
 G. Theodorakis, P. Pietzuch, H. Pirk: SlideSide: A Fast Incremental Stream Processing Algorithm for Multiple
 Queries. EDBT 2020.
 """
@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 
 from weft.aggregates.monoid import Monoid
-from weft.final.algebra import combine, load, store
+from weft.final.algebra import combine, inlined, load, store
 from weft.final.card import Card
 from weft.final.technique import Kernel, Technique, longest, ring_size, still_needed
 from weft.final.window import SlidingWindow
@@ -28,8 +28,8 @@ CARD = Card(
     all_queries="1 per query, and the rescans: few for max, up to n for a sum",
     space="2n",
     erratum=(
-        "A rescan reads the elements. It may stop early for any associative combine, at the first suffix from "
-        "before the last flip that does not change; a sum changes them all."
+        "A rescan reads the elements. It may stop early for any associative combine, at the first suffix "
+        "from before the last flip that does not change; a sum changes them all."
     ),
 )
 
@@ -132,7 +132,7 @@ class SlideSide(Technique):
             store(width, suffix, 0, load(width, neutral, 0))
             total = load(width, neutral, 0)
             flipped = column = 0
-            narrowest = windows[windows.size - 1]
+            narrowest = windows[windows.size - 2]
             for i in range(values.size // width):
                 if i - flipped == narrowest:
                     oldest = max(i + 1 - windows[0], 0)
@@ -141,10 +141,12 @@ class SlideSide(Technique):
                     total = load(width, neutral, 0)
                     store(width, suffix, i & (ring - 1), total)
                 total = combine(code, total, load(width, values, i))
-                for k in range(windows.size):
+                k = 0
+                while windows[k] > 0:
                     first = max(i + 1 - windows[k], 0)
                     older = load(width, suffix, first & (ring - 1))
                     store(width, out, rows[k] + column, combine(code, older, total))
+                    k += 1
                 column += 1
                 if column == columns:
                     column = 0
@@ -152,7 +154,7 @@ class SlideSide(Technique):
         return slide
 
 
-@njit(inline="always")
+@inlined
 def _flip(code, width, states, neutral, suffix, oldest, flipped, end):  # type: ignore[no-untyped-def]
     """suffix[i] := the states from i to the end, back to the oldest, or to where nothing changes."""
     mask = suffix.size // width - 1

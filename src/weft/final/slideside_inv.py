@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 
 from weft.aggregates.monoid import Monoid
-from weft.final.algebra import combine, inverse, load, store
+from weft.final.algebra import combine, inlined, inverse, load, store
 from weft.final.card import Card
 from weft.final.technique import Kernel, Technique, longest
 from weft.final.window import SlidingWindow
@@ -28,8 +28,8 @@ CARD = Card(
     space="3n",
     needs=frozenset({"associative", "inverse"}),
     erratum=(
-        "In algorithm 2 the suffix scan reads the elements (called partials there), and its loop has one step "
-        "too many."
+        "In algorithm 2 the suffix scan reads the elements (called partials there), and its loop has one "
+        "step too many."
     ),
 )
 
@@ -130,24 +130,23 @@ class SlideSideInv(Technique):
                 store(width, suffix, i, load(width, neutral, 0))
             store(width, prefix, 0, load(width, neutral, 0))
             lap = column = 0
-            wrapped = windows.size
             for i in range(values.size // width):
                 if i - lap == size:
                     _scan_back(code, width, values, neutral, lap, size, suffix)
                     lap = i
-                    wrapped = windows.size
                 filled = i - lap + 1
                 total = combine(code, load(width, prefix, filled - 1), load(width, values, i))
                 store(width, prefix, filled, total)
-                # Windows come widest first: those that reach into the lap before, then those within this lap.
-                while wrapped > 0 and windows[wrapped - 1] <= filled:
-                    wrapped -= 1
-                for k in range(wrapped):
+                # The windows that reach into the lap before, then those within this lap.
+                k = 0
+                while windows[k] > filled:
                     older = load(width, suffix, filled - windows[k] + size)
                     store(width, out, rows[k] + column, combine(code, older, total))
-                for k in range(wrapped, windows.size):
+                    k += 1
+                while windows[k] > 0:
                     before = load(width, prefix, filled - windows[k])
                     store(width, out, rows[k] + column, inverse(code, total, before))
+                    k += 1
                 column += 1
                 if column == columns:
                     column = 0
@@ -155,7 +154,7 @@ class SlideSideInv(Technique):
         return slide
 
 
-@njit(inline="always")
+@inlined
 def _scan_back(code, width, states, neutral, lap, size, suffix):  # type: ignore[no-untyped-def]
     """suffix[i] := the states from ``lap + i`` to the end of the lap."""
     total = load(width, neutral, 0)

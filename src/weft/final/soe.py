@@ -113,12 +113,12 @@ class SubtractOnEvict(ChainTechnique):
         @njit(cache=True, nogil=True)
         def slide(values, windows, rows, neutral, columns, out):  # type: ignore[no-untyped-def]
             size = values.size // width
-            totals = np.empty(windows.size * width, np.int64)
-            for k in range(windows.size):
+            totals = np.empty(rows.size * width, np.int64)
+            for k in range(rows.size):
                 store(width, totals, k, load(width, neutral, 0))
             for begin in range(0, size, columns):
                 stop = min(begin + columns, size)
-                for k in range(windows.size):
+                for k in range(rows.size):
                     n = windows[k]
                     total = load(width, totals, k)
                     into = rows[k] - begin

@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 
 from weft.aggregates.monoid import Monoid
+from weft.final.algebra import inlined
 from weft.final.card import Card
 from weft.final.runs import by_chain, by_end
 from weft.final.window import SlidingWindow
@@ -39,7 +40,7 @@ class Technique(ABC):
         self.neutral = monoid.identity(1).reshape(-1)
 
     def answer(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        """One state per run ``[low[k], high[k])``, combined oldest first; a run of nothing is the identity."""
+        """One state per run ``[low[k], high[k])``, oldest first; a run of nothing is the identity."""
         out = self.monoid.identity(len(low))
         if len(low) and self.words.size:
             self._answer(np.ascontiguousarray(low), np.ascontiguousarray(high), out.reshape(-1))
@@ -52,7 +53,7 @@ class Technique(ABC):
     @staticmethod
     @abstractmethod
     def answer_kernel(code: int, width: int) -> Kernel:
-        """``(states, low, high, order, neutral, out)``: writes the answers of the runs, which come by their end."""
+        """``(states, low, high, order, neutral, out)``: answers the runs, which come by their end."""
 
     @classmethod
     def slide(
@@ -68,9 +69,8 @@ class Technique(ABC):
         if out is None:
             out = np.empty((len(sizes), max(len(values), 1), monoid.width), dtype=np.int64)
         order = np.argsort(-sizes, kind="stable")
-        cls._slide(
-            monoid, np.ascontiguousarray(values).reshape(-1), sizes[order], order * out.shape[1], out
-        )
+        widest_first = np.append(sizes[order], 0)
+        cls._slide(monoid, np.ascontiguousarray(values).reshape(-1), widest_first, order * out.shape[1], out)
         return out
 
     @classmethod
@@ -83,8 +83,9 @@ class Technique(ABC):
     @staticmethod
     @abstractmethod
     def slide_kernel(code: int, width: int) -> Kernel:
-        """``(values, windows, rows, neutral, columns, out)``: the widest window comes first; the answers of
-        window k take ``columns`` states of ``out``, from ``rows[k]`` on."""
+        """``(values, windows, rows, neutral, columns, out)``: the answers of window k go to the ``columns``
+        states of ``out`` from ``rows[k]`` on. The widest window comes first, and a zero after the last: a loop
+        that ends there is not unrolled for many windows, which would slow down the few."""
 
 
 class ChainTechnique(Technique):
@@ -98,10 +99,10 @@ class ChainTechnique(Technique):
     @staticmethod
     @abstractmethod
     def answer_kernel(code: int, width: int) -> Kernel:
-        """``(states, low, high, order, chains, neutral, out)``: chain c is ``order[chains[c]:chains[c + 1]]``."""
+        """``(states, low, high, order, chains, neutral, out)``: chain c is order[chains[c]:chains[c + 1]]."""
 
 
-@njit(nogil=True)
+@inlined
 def ring_size(states):  # type: ignore[no-untyped-def]
     """The smallest power of two that holds so many states: a position becomes a slot by a mask.
 
@@ -114,7 +115,7 @@ def ring_size(states):  # type: ignore[no-untyped-def]
     return size
 
 
-@njit(nogil=True)
+@inlined
 def longest(low, high):  # type: ignore[no-untyped-def]
     """The length of the longest run."""
     most = 1

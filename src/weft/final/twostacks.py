@@ -131,19 +131,18 @@ class TwoStacks(ChainTechnique):
         @njit(cache=True, nogil=True)
         def slide(values, windows, rows, neutral, columns, out):  # type: ignore[no-untyped-def]
             size = values.size // width
-            # Window k has windows[k] states of the front stacks, from place[k] on.
-            place = np.cumsum(windows) - windows
-            fronts = np.empty(windows.sum() * width, np.int64)
-            totals = np.empty(windows.size * width, np.int64)
-            middles = np.zeros(windows.size, np.int64)
-            for k in range(windows.size):
+            totals = np.empty(rows.size * width, np.int64)
+            # The front stack of window k takes windows[k] states from place[k] on.
+            place, middles = np.zeros(rows.size + 1, np.int64), np.zeros(rows.size, np.int64)
+            for k in range(rows.size):
                 store(width, totals, k, load(width, neutral, 0))
+                place[k + 1] = place[k] + windows[k]
+            fronts = np.empty(place[rows.size] * width, np.int64)
             for begin in range(0, size, columns):
                 stop = min(begin + columns, size)
-                for k in range(windows.size):
+                for k in range(rows.size):
                     n, middle, total = windows[k], middles[k], load(width, totals, k)
-                    front = fronts[place[k] * width :]
-                    into = rows[k] - begin
+                    front, into = place[k], rows[k] - begin
                     at = begin
                     while at < stop:
                         if at - middle == n:
@@ -151,7 +150,7 @@ class TwoStacks(ChainTechnique):
                             total = load(width, neutral, 0)
                             for j in range(n - 1, 0, -1):
                                 total = combine(code, load(width, values, middle + j), total)
-                                store(width, front, j, total)
+                                store(width, fronts, front + j, total)
                             total = load(width, neutral, 0)
                             middle = at
                         until = min(stop, middle + n)
@@ -162,7 +161,7 @@ class TwoStacks(ChainTechnique):
                         else:
                             for i in range(at, min(until, middle + n - 1)):
                                 total = combine(code, total, load(width, values, i))
-                                older = load(width, front, i + 1 - middle)
+                                older = load(width, fronts, front + i + 1 - middle)
                                 store(width, out, into + i, combine(code, older, total))
                             if until == middle + n:
                                 total = combine(code, total, load(width, values, until - 1))

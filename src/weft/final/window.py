@@ -72,8 +72,8 @@ class SlidingWindow(ABC):
     @abstractmethod
     def _insert(self, partial: np.ndarray) -> None: ...
 
-    def _evict(self) -> None:
-        """Nothing, where what has left is simply never read again."""
+    def _evict(self) -> None:  # noqa: B027 (what has left is simply never read again, unless overridden)
+        """Forget the oldest partial."""
 
     @abstractmethod
     def _query(self, n: int) -> np.ndarray: ...

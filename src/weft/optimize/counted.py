@@ -1,8 +1,8 @@
-"""Weave Share with a chosen way of counting edges: the oracle of the compiled greedy, and what it is measured by.
+"""Weave Share with a chosen way of counting edges: the oracle of the compiled greedy, and its measure.
 
-The counters are the bit set, F1, F1+Opt and merged F1, all exact; and over the instants of the common table the
-three ways of Guirguis et al., CIKM 2011, section 8: dividing by every slide, probing a bitmap, and probing it
-with the tree that has fewer edges.
+The counters are the bit set, F1, F1+Opt and merged F1, all exact; and over the instants of the common table
+the three ways of Guirguis et al., CIKM 2011, section 8: dividing by every slide, probing a bitmap, and
+probing it with the tree that has fewer edges.
 """
 
 from __future__ import annotations
@@ -79,7 +79,9 @@ def _find_sets(problem: Problem, counter: str, bitmap: bool, smaller: bool) -> E
         return Merged(problem)
     if counter in COUNTERS:
         return Counted(problem, counter)
-    raise QueryError(f"no counter is called {counter!r}", hint=f"choose table or one of {', '.join(COUNTERS)}")
+    raise QueryError(
+        f"no counter is called {counter!r}", hint=f"choose table or one of {', '.join(COUNTERS)}"
+    )
 
 
 def _progressions(problem: Problem, number: int) -> frozenset[Progression]:

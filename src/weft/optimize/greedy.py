@@ -1,7 +1,7 @@
-"""The greedy of Weave Share, compiled: merge the two trees with the largest cost reduction until none is left.
+"""The greedy of Weave Share, compiled: merge the two trees that save most by it until none do.
 
-Guirguis et al., CIKM 2011, figure 2, with the cost look-up table of section 8.1: the reduction of every pair is
-kept, each row's best beside it, and only the rows of the tree just merged are computed again.
+Guirguis et al., CIKM 2011, figure 2, with the cost look-up table of section 8.1: the reduction of every pair
+is kept, each row's best beside it, and only the rows of the tree just merged are computed again.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 from weft.cost.load import NOTHING, add_load, final_operations
-from weft.optimize.table import count_common, count_rows, union_rate
+from weft.optimize.table import count_common, union_rate
 
 NEVER = -np.inf
 _NOTHING = NOTHING
@@ -19,9 +19,9 @@ _NOTHING = NOTHING
 @njit(cache=True, nogil=True)
 def reduction(code, tree, combine, rates, counts, costs, loads, bits, i, j):  # type: ignore[no-untyped-def]
     """What merging trees i and j saves per second; not computed where it cannot be positive."""
-    low, high = (i, j) if rates[i] < rates[j] else (j, i)
+    highest = max(rates[i], rates[j])
     # At best every edge is common: then the slower tree's queries still see the faster one's edges.
-    bound = tree + costs[i] + costs[j] - combine * final_operations(code, rates[high], loads[i], loads[j])
+    bound = tree + costs[i] + costs[j] - combine * final_operations(code, highest, loads[i], loads[j])
     if bound <= 0:
         return bound
     together = union_rate(rates[i], counts[i], rates[j], counts[j], count_common(bits[i], bits[j]))
@@ -56,7 +56,11 @@ def weave(bits, counts, rates, loads, code, tree, combine, stop_at, force_to, di
         for k in range(n):
             if alive[k] and best[k] >= 0 and (i < 0 or saved[k, best[k]] > saved[i, best[i]]):
                 i = k
-        if i < 0 or (saved[i, best[i]] <= 0 and trees <= force_to) or (saved[i, best[i]] <= 0 and force_to < 1):
+        if (
+            i < 0
+            or (saved[i, best[i]] <= 0 and trees <= force_to)
+            or (saved[i, best[i]] <= 0 and force_to < 1)
+        ):
             break
         j = best[i]
         common = count_common(bits[i], bits[j])

@@ -1,7 +1,7 @@
 """local-search: start anywhere and move one class at a time to the tree where it costs least.
 
-Guirguis et al., CIKM 2011, section 6: from no sharing or from a random grouping, with a bound on the steps that
-is a multiple of what Weave Share needs (at most one merge per class).
+Guirguis et al., CIKM 2011, section 6: from no sharing or from a random grouping, with a bound on the steps
+that is a multiple of what Weave Share needs (at most one merge per class).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from weft.errors import QueryError
 from weft.optimize.guard import no_worse
 from weft.optimize.problem import Grouping, Problem
 from weft.optimize.registry import strategy
-from weft.optimize.table import count_common, rate_of
+from weft.optimize.table import count_common
 
 _NOTHING = NOTHING
 
@@ -29,7 +29,15 @@ def local_search(problem: Problem, *, start: str = "no-share", times: int = 10) 
     order = problem.random.integers(0, n, times * n)
     table, price = problem.table, problem.price
     _search(
-        table.bits, table.counts, table.rates, problem.loads, problem.code, price.tree, price.combine, order, labels
+        table.bits,
+        table.counts,
+        table.rates,
+        problem.loads,
+        problem.code,
+        price.tree,
+        price.combine,
+        order,
+        labels,
     )
     return no_worse(problem, Grouping.of(labels))
 

@@ -43,8 +43,8 @@ def plan(
 ) -> Plan:
     """Decide what is shared: trees of queries, a technique and a node for each, and the estimated cost.
 
-    ``capacities`` gives nodes of different strength instead of ``nodes`` equal ones. ``model`` prices trees as
-    *separate* (each reads the stream) or *composite* (the stream is read once); by default as the strategy
+    ``capacities`` gives nodes of different strength instead of ``nodes`` equal ones. ``model`` prices trees
+    as *separate* (each reads the stream) or *composite* (the stream is read once); by default as the strategy
     does. With ``constants`` costs are nanoseconds instead of operations, for so many ``groups`` per slice.
     ``options`` are the strategy's own.
 
@@ -129,8 +129,8 @@ def make_plan(
         costs.total,
         alone_cost(problem),
         model=model,
-        unit=problem.price.unit,
         capacities=tuple(problem.capacities.tolist()),
+        price=problem.price,
     )
 
 
@@ -156,7 +156,9 @@ def check_capacities(nodes: int, capacities: Sequence[float] | None) -> tuple[fl
     if not capacities or not all(c > 0 and isfinite(c) for c in capacities):
         raise QueryError(f"every node's capacity must be positive, not {list(capacities)}")
     if nodes not in (1, len(capacities)):
-        raise QueryError(f"there are {nodes} nodes but {len(capacities)} capacities", hint="give one of the two")
+        raise QueryError(
+            f"there are {nodes} nodes but {len(capacities)} capacities", hint="give one of the two"
+        )
     return tuple(capacities)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import lcm
+from typing import Any
 
 import numpy as np
 from numba import njit, types
@@ -50,7 +51,9 @@ def edge_table(edges: Edges, together: int, seed: int = 0) -> EdgeTable:
     >>> table.exact, round(table.rate(np.array([0, 1])) / 1_000_000 * 18)
     (True, 8)
     """
-    unit = int(np.gcd.reduce(np.concatenate([edges.periods, (edges.residues - edges.residues[0, 0]).ravel()])))
+    unit = int(
+        np.gcd.reduce(np.concatenate([edges.periods, (edges.residues - edges.residues[0, 0]).ravel()]))
+    )
     periods = edges.periods // unit
     residues = (edges.residues - edges.residues[0, 0]) % edges.periods[:, None] // unit
     words = min(MOST_WORDS, WORK // max(together, 1) ** 2, MEMORY // 8 // len(edges))
@@ -81,9 +84,15 @@ def _period(periods: np.ndarray, longest: int) -> int | None:
     return together
 
 
-def _draw(periods: np.ndarray, residues: np.ndarray, instants: int, random: np.random.Generator) -> np.ndarray:
+def _draw(
+    periods: np.ndarray, residues: np.ndarray, instants: int, random: np.random.Generator
+) -> np.ndarray:
     """Random edges, as many of each class as of any other."""
-    at = np.arange(instants) % len(periods) if instants >= len(periods) else random.permutation(len(periods))[:instants]
+    at = (
+        np.arange(instants) % len(periods)
+        if instants >= len(periods)
+        else random.permutation(len(periods))[:instants]
+    )
     steps = random.integers(0, FAR // periods[at])
     return residues[at, random.integers(0, 2, instants)] + steps * periods[at]
 
@@ -110,13 +119,16 @@ def _members(periods, residues, instants):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def popcount(typing, word):  # type: ignore[no-untyped-def]
+def _popcount(typing, word):  # type: ignore[no-untyped-def]
     """The bits set in a 64-bit word, as one machine instruction."""
 
     def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
         return builder.ctpop(args[0])
 
     return types.uint64(types.uint64), generate
+
+
+popcount: Any = _popcount
 
 
 @njit(cache=True, nogil=True)

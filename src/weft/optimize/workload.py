@@ -28,7 +28,7 @@ class Workload:
     longest slide.
 
     >>> Workload(queries=3, longest=10, overlap=4).windows().slides.tolist()
-    [9000000, 7000000, 6000000]
+    [7000000, 3000000, 1000000]
     """
 
     queries: int
@@ -68,7 +68,9 @@ class Workload:
         weights = np.arange(slides.size, 0, -1.0) ** -self.skew
         drawn = random.choice(slides, self.queries, p=weights / weights.sum()) * SECOND
         if self.fragments:
-            ranges = np.rint(random.uniform(1, self.overlap, self.queries) * (drawn // SECOND)).astype(np.int64)
+            ranges = np.rint(random.uniform(1, self.overlap, self.queries) * (drawn // SECOND)).astype(
+                np.int64
+            )
             ranges *= SECOND
         else:
             ranges = random.integers(1, self.overlap, self.queries, endpoint=True) * drawn
@@ -88,10 +90,6 @@ def distributed_workloads(seed: int = 0) -> Iterator[Workload]:
     >>> sum(1 for _ in distributed_workloads())
     256
     """
-    settings = product(
-        (250, 500), (4, 8, 16, 32), (10.0, 100.0), (25, 50), (0.0, 1.0), (10, 100), KINDS
-    )
+    settings = product((250, 500), (4, 8, 16, 32), (10.0, 100.0), (25, 50), (0.0, 1.0), (10, 100), KINDS)
     for number, (queries, nodes, rate, longest, skew, overlap, kind) in enumerate(settings):
-        yield Workload(
-            queries, longest, overlap, rate, skew, kind, nodes=nodes, seed=1000 * seed + number
-        )
+        yield Workload(queries, longest, overlap, rate, skew, kind, nodes=nodes, seed=1000 * seed + number)

@@ -20,7 +20,7 @@ from weft.slicing.progression import Progression, reduce_progressions
 LONGEST_BITSET = 1 << 20
 MOST_TERMS = 20_000
 MOST_REDUCED = 1_000
-"""Above so many progressions the contained ones are not looked for, and the terms would be too many anyway."""
+"""Above so many progressions the contained ones are not looked for: the terms would be too many anyway."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import reduce
 from operator import and_, or_
 from types import MappingProxyType
+from typing import TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import Column
@@ -19,6 +20,9 @@ from pyspark.sql import functions as F
 from weft.expr.check import compiler_for
 from weft.expr.node import Node
 from weft.query import Expr
+
+Build: TypeAlias = Callable[[Node, list[Column]], Column]
+"""From a checked node and the columns of its arguments to its own column."""
 
 _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
 
@@ -66,7 +70,9 @@ def _literal(node: Node) -> Column:
     return F.lit(node.value).cast(kind)
 
 
-def _safe(checked: Callable[[Column, Column], Column], plain: Callable[[Column, Column], Column]):  # type: ignore[no-untyped-def]
+def _safe(checked: Callable[..., Column], plain: Callable[..., Column]) -> Build:
+    """One function for integers, which may overflow, and one for doubles."""
+
     def build(node: Node, args: list[Column]) -> Column:
         return (checked if node.type == "bigint" else plain)(*args)
 
@@ -97,7 +103,7 @@ def _round(node: Node, args: list[Column]) -> Column:
     return F.when(args[0].between(low, high), F.round(args[0], digits))
 
 
-def _whole(function: Callable[[Column], Column]) -> Callable[[Node, list[Column]], Column]:
+def _whole(function: Callable[[Column], Column]) -> Build:
     return lambda node, args: F.when(_in_bigint(args[0]), function(args[0]))
 
 
@@ -150,17 +156,17 @@ def _substring(node: Node, args: list[Column]) -> Column:
     return F.substring(args[0], start, size[0] if size else 2**31 - 1)
 
 
-def _plain(function: Callable[..., Column]) -> Callable[[Node, list[Column]], Column]:
+def _plain(function: Callable[..., Column]) -> Build:
     """A function of the columns alone, as the SQL type of the node."""
     return lambda node, args: function(*args).cast(spark_type(node.type, node.tz))
 
 
-def _given(function: Callable[..., Column]) -> Callable[[Node, list[Column]], Column]:
+def _given(function: Callable[..., Column]) -> Build:
     """A function of the columns and the node's constants."""
     return lambda node, args: function(*args, *map(F.lit, node.param))
 
 
-SPARK: Mapping[str, Callable[[Node, list[Column]], Column]] = MappingProxyType(
+SPARK: Mapping[str, Build] = MappingProxyType(
     {
         "column": _read,
         "+": _safe(F.try_add, lambda a, b: a + b),

@@ -19,8 +19,8 @@ class SparkRows:
     def chunks(self, batches: Iterator[pa.RecordBatch], task: int, program: Program) -> Iterator[Chunk]:
         """Spark's batches, in the program's types, put together to larger ones."""
         schema = _wanted(program)
-        tables = (pa.Table.from_batches([b]) for b in batches if b.num_rows)
-        return regroup(Chunk(t if t.schema.equals(schema) else t.cast(schema)) for t in tables)
+        tables = (pa.Table.from_batches([b]).rename_columns(schema.names) for b in batches if b.num_rows)
+        return regroup(Chunk(table.cast(schema)) for table in tables)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col
 
 from weft.engine.partial import Seen
 from weft.engine.program import Program
@@ -48,8 +49,9 @@ def run_job(frame: DataFrame, input: Input, program: Program, carried: Carried, 
 
 
 def rows_of(frame: DataFrame, program: Program) -> tuple[DataFrame, Input]:
-    """A DataFrame's rows as a job's input: only the columns that are read."""
-    return frame.select(*[f"`{name.replace('`', '``')}`" for name in program.columns]), SparkRows()
+    """A DataFrame's rows as a job's input: only the columns that are read, under names that need no quotes."""
+    quoted = ["`" + name.replace("`", "``") + "`" for name in program.columns]
+    return frame.select(*(col(name).alias(f"c{i}") for i, name in enumerate(quoted))), SparkRows()
 
 
 def one_task(spark: SparkSession, tasks: int = 1) -> DataFrame:

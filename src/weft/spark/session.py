@@ -14,7 +14,8 @@ from weft.spark.java import provide_java
 QUIET = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
+    # What fails is raised, in one line; Spark's log would put a page of Java before it.
+    "spark.log.level": "FATAL",
     "spark.sql.session.timeZone": "UTC",
 }
 
@@ -44,7 +45,7 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     if running is None:
-        spark.sparkContext.setLogLevel(spark.conf.get("spark.log.level", "ERROR"))
+        spark.sparkContext.setLogLevel(spark.conf.get("spark.log.level", "FATAL"))
     return spark
 
 

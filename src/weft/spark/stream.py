@@ -66,6 +66,10 @@ def stream(
     place = uri(checkpoint if kept is None else kept.name)  # type: ignore[arg-type]
     store = SliceStore(place)
     buckets = store.last.buckets if store.last else check_buckets(buckets, session)
+    if not isinstance(queries, Plan):
+        # So that a checkpoint does not depend on the order in which queries are written.
+        built = [q if isinstance(q, Query) else q.build() for q in queries]
+        queries = sorted(built, key=lambda q: q.name)
     program = prepare(
         source, queries, time, strategy=strategy, technique=technique, nodes=buckets, strict=strict
     )

@@ -2,8 +2,9 @@
 
 Kirkpatrick, Gelatt, Vecchi, Science 1983. What is made small is how far nodes are above the one bound and the
 total above the other, each as a share of it, and a little of the total itself. A move puts one part into
-another tree or a tree of its own, exchanges two parts, or puts a tree on another node or exchanges two. A part
-is a class or one query of it: trees keep count of each class, since edges depend only on which are there.
+another tree or a tree of its own, exchanges two parts, or puts a tree on another node or exchanges two. A
+part is a class or one query of it: trees keep count of each class, since edges depend only on which are
+there.
 """
 
 from __future__ import annotations
@@ -20,11 +21,25 @@ NO_TREE = -1.0
 
 @njit(cache=True, nogil=True)
 def anneal(  # type: ignore[no-untyped-def]
-    bits, counts, rates, class_of, loads, code, price, capacities, tree_of, node_of, most_total, most_busy, steps, seed
+    bits,
+    counts,
+    rates,
+    class_of,
+    loads,
+    code,
+    price,
+    capacities,
+    tree_of,
+    node_of,
+    most_total,
+    most_busy,
+    steps,
+    seed,
 ):
-    """The best trees and nodes on the way; ``tree_of`` is per part, ``node_of`` per tree, with room for one each.
+    """The best trees and nodes on the way; ``tree_of`` is per part, ``node_of`` per tree, as many as parts.
 
-    ``price`` is per node, per tree, per final operation, per answer, and whether a lone tree is free of its own.
+    ``price`` is per node, per tree, per final operation, per answer, and whether a lone tree is free of its
+    own.
     """
     np.random.seed(seed)
     n, nodes = tree_of.size, capacities.size

@@ -1,8 +1,8 @@
 """Assigning classes to nodes one after the other: the algorithms *to lowest* and *inserted*.
 
-Shein 2019, algorithms 4 and 6. Both start with one class on each node. *To lowest* gives each further class to
-the least busy node; *inserted* to the node that would be least busy with it. There it becomes a tree of its
-own, or is woven into one: into the node's cheapest tree (*to lowest*), or the one it weaves best with
+Shein 2019, algorithms 4 and 6. Both start with one class on each node. *To lowest* gives each further class
+to the least busy node; *inserted* to the node that would be least busy with it. There it becomes a tree of
+its own, or is woven into one: into the node's cheapest tree (*to lowest*), or the one it weaves best with
 (*inserted*). Busy is cost for capacity.
 """
 

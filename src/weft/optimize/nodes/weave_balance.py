@@ -1,10 +1,10 @@
 """weave-balance: total cost no higher than WG_TN's and the busiest node no busier than WG_I's, ours.
 
-WG_TN weaves for the lowest total and leaves nodes unbalanced; WG_I balances and pays for it in total. Here both
-are made, as bounds and as starting points, beside a third that weaves at this strategy's own price; annealing
-then goes from each towards both bounds, and the best end is taken. Nodes are priced as reading the stream
-once each (TriWeave on every node), which is how the trees of one node can be run; priced as *separate* the two
-bounds cannot always be met together, and then the least violation is taken.
+WG_TN weaves for the lowest total and leaves nodes unbalanced; WG_I balances and pays for it in total. Here
+both are made, as bounds and as starting points, beside a third that weaves at this strategy's own price;
+annealing then goes from each towards both bounds, and the best end is taken. Nodes are priced as reading the
+stream once each (TriWeave on every node), which is how the trees of one node can be run; priced as *separate*
+the two bounds cannot always be met together, and then the least violation is taken.
 """
 
 from __future__ import annotations

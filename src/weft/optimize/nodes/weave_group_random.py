@@ -1,9 +1,9 @@
-"""WG_RAND: classes on nodes at random, and there into a tree at random or a new one (Shein 2019, section 6.4)."""
+"""WG_RAND: classes on nodes at random, there into any tree or a new one (Shein 2019, section 6.4)."""
 
 from __future__ import annotations
 
-from weft.optimize.nodes.placing import at_random
 from weft.optimize.nodes.choosing import choose_trees
+from weft.optimize.nodes.placing import at_random
 from weft.optimize.problem import Grouping, Problem
 from weft.optimize.registry import strategy
 

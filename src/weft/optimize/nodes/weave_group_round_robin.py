@@ -1,11 +1,11 @@
-"""WG_RR: classes on nodes in turn, and there into each tree and a new one in turn (Shein 2019, section 6.4)."""
+"""WG_RR: classes on nodes in turn, there into each tree and a new one in turn (Shein 2019, section 6.4)."""
 
 from __future__ import annotations
 
 from itertools import count
 
-from weft.optimize.nodes.placing import in_turn
 from weft.optimize.nodes.choosing import choose_trees
+from weft.optimize.nodes.placing import in_turn
 from weft.optimize.problem import Grouping, Problem
 from weft.optimize.registry import strategy
 

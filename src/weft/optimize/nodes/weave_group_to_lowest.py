@@ -1,4 +1,7 @@
-"""WG_TL: the dearest class first to the least busy node, into its cheapest tree or a new one (Shein 2019, algorithm 4)."""
+"""WG_TL: the dearest class first to the least busy node, into its cheapest tree or a new one.
+
+Shein 2019, algorithm 4.
+"""
 
 from __future__ import annotations
 

@@ -4,7 +4,8 @@ A tree's edges are kept as a map ``(lcm, residue) -> coefficient``: the indicato
 ``coefficient * [instant is in the progression]``. Adding a progression adds its intersection with every key
 (by the Chinese remainder theorem); equal keys merge and zeros vanish, so there are as many terms as distinct
 intersections rather than 2^n. Progressions whose periods have no common factor meet as if by chance, so sets
-of them are kept apart: the shares of time without an edge multiply, and n prime slides are n maps of one term.
+of them are kept apart: the shares of time without an edge multiply, and n prime slides are n maps of one
+term.
 """
 
 from __future__ import annotations
@@ -188,7 +189,7 @@ def _meet(mine: list[Component], theirs: list[Component], budget: Budget) -> Com
 
 def _finer(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
     """The coarsest clock that ticks whenever either does."""
-    return (a if a == b else (gcd(a[0], b[0], a[1] - b[1]), a[1]))
+    return a if a == b else (gcd(a[0], b[0], a[1] - b[1]), a[1])
 
 
 def _link(parts: list[tuple[int, Any]]) -> list[list[Any]]:

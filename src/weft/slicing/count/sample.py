@@ -1,8 +1,8 @@
 """The edge rate from a sample, where every exact counter would take too long.
 
 Dense edges are counted in one long block of ticks at a random place. Sparse ones by the union estimator of
-Karp and Luby (FOCS 1983): draw an edge of one progression and see whether an earlier one has it too; the share
-of new ones, times the sum of the rates, is the rate of the union.
+Karp and Luby (FOCS 1983): draw an edge of one progression and see whether an earlier one has it too; the
+share of new ones, times the sum of the rates, is the rate of the union.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ def sample(progressions: Iterable[Progression], draws: int = DRAWS, seed: int = 
     return float(rates.sum() * new / draws / unit)
 
 
-def _block_density(periods: np.ndarray, residues: np.ndarray, draws: int, random: np.random.Generator) -> float:
+def _block_density(
+    periods: np.ndarray, residues: np.ndarray, draws: int, random: np.random.Generator
+) -> float:
     """Edges per tick in a block at a random place."""
     length = int(min(draws * TICKS, draws * MARKS / (1 / periods).sum()))
     start = int(random.integers(0, FAR))

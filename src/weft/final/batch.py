@@ -1,0 +1,111 @@
+"""Sliding over a batch: vectorised scans, in chunks that stay in the cache, for the bulk technique.
+
+With an exact inverse an answer is the difference of two prefixes. With a selective combine, two overlapping
+windows of 2^l values make one of any length up to 2^(l+1): level l + 1 is level l combined with itself, 2^l
+values earlier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from weft.final.algebra import combine, inverse, load, store
+
+CHUNK = 1024
+"""Values per chunk: with the levels of doubling, what fits the second-level cache."""
+
+
+@cache
+def prefix_slide_kernel(code: int, width: int) -> Callable[..., Any]:
+    """The slide kernel for exact inverses."""
+
+    @njit(cache=True, nogil=True)
+    def slide(values, windows, rows, neutral, columns, out):  # type: ignore[no-untyped-def]
+        size, history = values.size // width, windows[0]
+        # prefix[end] is the total of all values so far, prefix[end - n] that of all but the newest n.
+        room = 2 * history + 4 * CHUNK
+        prefix = np.empty(room * width, np.int64)
+        for i in range(history + 1):
+            store(width, prefix, i, load(width, neutral, 0))
+        end = history
+        begin = 0
+        while begin < size:
+            column = begin % columns
+            count = min(size - begin, columns - column, CHUNK)
+            if end + count >= room:
+                for i in range(history + 1):
+                    store(width, prefix, i, load(width, prefix, end - history + i))
+                end = history
+            total = load(width, prefix, end)
+            for i in range(count):
+                total = combine(code, total, load(width, values, begin + i))
+                store(width, prefix, end + 1 + i, total)
+            for k in range(rows.size):
+                older, newer, into = end + 1 - windows[k], end + 1, rows[k] + column
+                for i in range(count):
+                    before = load(width, prefix, older + i)
+                    store(width, out, into + i, inverse(code, load(width, prefix, newer + i), before))
+            end += count
+            begin += count
+
+    return slide
+
+
+@cache
+def doubling_slide_kernel(code: int, width: int) -> Callable[..., Any]:
+    """The slide kernel for selective combines."""
+
+    @njit(cache=True, nogil=True)
+    def slide(values, windows, rows, neutral, columns, out):  # type: ignore[no-untyped-def]
+        size = values.size // width
+        levels = 1
+        while 1 << levels <= windows[0]:
+            levels += 1
+        # Level l needs the newest 2^l of its totals to go on, and has room for as many again. Its states lie
+        # in totals[place[l]:place[l + 1]], and the next one goes to end[l].
+        place, end = np.empty(levels + 1, np.int64), np.empty(levels, np.int64)
+        place[0] = 0
+        for level in range(levels):
+            place[level + 1] = place[level] + (2 << level) + 4 * CHUNK
+            end[level] = place[level] + (1 << level)
+        totals = np.empty(place[levels] * width, np.int64)
+        for i in range(place[levels]):
+            store(width, totals, i, load(width, neutral, 0))
+        begin = 0
+        while begin < size:
+            column = begin % columns
+            count = min(size - begin, columns - column, CHUNK)
+            for level in range(levels):
+                if end[level] + count > place[level + 1]:
+                    kept, first = 1 << level, place[level]
+                    for i in range(kept):
+                        store(width, totals, first + i, load(width, totals, end[level] - kept + i))
+                    end[level] = first + kept
+                into = end[level]
+                if level == 0:
+                    for i in range(count):
+                        store(width, totals, into + i, load(width, values, begin + i))
+                else:
+                    newer = end[level - 1]
+                    older = newer - (1 << (level - 1))
+                    for i in range(count):
+                        both = combine(code, load(width, totals, older + i), load(width, totals, newer + i))
+                        store(width, totals, into + i, both)
+            level = levels - 1
+            for k in range(rows.size):
+                while 1 << level > windows[k]:
+                    level -= 1
+                newer, into = end[level], rows[k] + column
+                older = newer - windows[k] + (1 << level)
+                for i in range(count):
+                    both = combine(code, load(width, totals, older + i), load(width, totals, newer + i))
+                    store(width, out, into + i, both)
+            end += count
+            begin += count
+
+    return slide

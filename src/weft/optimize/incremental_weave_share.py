@@ -1,0 +1,225 @@
+"""incremental-weave-share: queries come and go, and only the trees they touch are woven again.
+
+Guirguis et al., CIKM 2011, section 5.2. A new query is a tree of its own and merged while that pays; so is a
+tree that lost a query. The cost of plans made from scratch, against the number of queries, is a curve whose
+slope foretells what such a plan would cost now; when the running plan costs more than that by more than the
+tolerance, it is made from scratch again, in the background where an executor is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from weft.cost.load import NOTHING, final_operations
+from weft.errors import QueryError
+from weft.optimize.greedy import weave
+from weft.optimize.guard import no_worse
+from weft.optimize.planner import make_plan, make_price
+from weft.optimize.problem import Grouping, Problem
+from weft.optimize.registry import strategy
+from weft.optimize.weaving import joined, weave_classes
+from weft.optimize.windows import Windows
+from weft.plan import Plan
+from weft.query import Query
+
+TOLERANCE = 0.2
+
+
+@dataclass(slots=True)
+class Curve:
+    """The cost of plans made from scratch against the number of queries.
+
+    >>> curve = Curve()
+    >>> curve.add(10, 100.0)
+    >>> curve.extrapolate(12), curve.exceeded(12, 150.0, tolerance=0.2)
+    (120.0, True)
+    """
+
+    points: list[tuple[int, float]] = field(default_factory=lambda: [(0, 0.0)])
+
+    def add(self, queries: int, cost: float) -> None:
+        """A plan of so many queries was made from scratch at this cost."""
+        self.points = [point for point in self.points if point[0] != queries]
+        self.points.append((queries, cost))
+
+    def extrapolate(self, queries: int) -> float:
+        """What a plan from scratch should cost, going on from the last at the slope of the last two."""
+        if len(self.points) < 2:
+            return np.inf
+        (before, less), (last, cost) = self.points[-2:]
+        return max(cost + (cost - less) / (last - before) * (queries - last), 0.0)
+
+    def exceeded(self, queries: int, cost: float, tolerance: float) -> bool:
+        """Whether a running plan costs more than that by more than the tolerance."""
+        return cost > (1 + tolerance) * self.extrapolate(queries)
+
+
+@strategy("incremental-weave-share", cost_based=True)
+def incremental_weave_share(problem: Problem, *, tolerance: float = TOLERANCE, at_once: int = 1) -> Grouping:
+    """Weave Share as if the queries came one after the other, so many ``at_once``."""
+    _, first = np.unique(problem.class_of, return_index=True)
+    arrived = np.argsort(first)
+    labels = np.arange(len(problem))
+    curve = Curve()
+    for low in range(0, len(problem), at_once):
+        here = arrived[: low + at_once]
+        dirty = np.zeros(len(problem), dtype=np.bool_)
+        dirty[labels[arrived[low : low + at_once]]] = True
+        cost = _weave_again(problem, labels, here, dirty)
+        if curve.exceeded(len(here), cost, tolerance) or low == 0:
+            labels[here] = here
+            cost = _weave_again(problem, labels, here, np.ones(len(problem), dtype=np.bool_))
+            curve.add(len(here), cost)
+    return no_worse(problem, Grouping.of(labels))
+
+
+def _weave_again(problem: Problem, labels: np.ndarray, here: np.ndarray, dirty: np.ndarray) -> float:
+    """Merge the dirty trees of the classes here, in ``labels``; returns what the trees then cost."""
+    price, code = problem.price, problem.code
+    trees = np.unique(labels[here])
+    merged = weave(*joined(problem, labels, trees), code, price.tree, price.combine, 1, 0, dirty[trees])
+    new = np.arange(len(problem))
+    new[trees] = trees[merged]
+    labels[here] = new[labels[here]]
+    _, _, rates, loads = joined(problem, labels, np.unique(labels[here]))
+    finals = sum(final_operations(code, rate, load, NOTHING) for rate, load in zip(rates, loads))
+    return float(price.base + price.tree * len(rates) + price.combine * finals)
+
+
+class IncrementalWeaveShare:
+    """A plan for queries that come and go.
+
+    >>> import weft
+    >>> text = "SELECT count(*) AS n FROM t [RANGE '{} s' SLIDE '{} s']"
+    >>> a, b, c = (weft.sql(text.format(*w))[0].renamed(n) for n, w in zip("abc", [(16, 4), (10, 5), (8, 4)]))
+    >>> running = IncrementalWeaveShare(rate=1.2, technique="recompute")
+    >>> running.add([a, c]); running.add([b])
+    >>> [[q.name for q in tree.queries] for tree in running.plan().trees]
+    [['a', 'c'], ['b']]
+    >>> running.remove(["a"]); round(running.plan().cost, 9)
+    2.8
+    """
+
+    def __init__(
+        self,
+        rate: float,
+        technique: str = "bulk",
+        slicer: str = "pairs",
+        model: str = "separate",
+        tolerance: float = TOLERANCE,
+        executor: Executor | None = None,
+    ) -> None:
+        self.rate, self.technique, self.slicer, self.model = rate, technique, slicer, model
+        self.tolerance, self.executor = tolerance, executor
+        self.curve = Curve()
+        self.rebuilds = 0
+        self._tree_of: dict[str, int] = {}
+        self._queries: dict[str, Query] = {}
+        self._pending: Future[tuple[dict[str, int], float]] | None = None
+
+    def add(self, queries: Iterable[Query]) -> None:
+        """Weave new queries into the running plan."""
+        new = list(queries)
+        for query in new:
+            if query.name in self._queries:
+                raise QueryError("there is a query of this name already", query=query.name, hint="rename one")
+        self._adopt()
+        self._queries.update({q.name: q for q in new})
+        free = max(self._tree_of.values(), default=-1) + 1
+        names = {q.name: free + i for i, q in enumerate(new)}
+        self._tree_of.update(names)
+        self._weave(set(names.values()))
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Take queries out of the running plan."""
+        gone = list(names)
+        for name in gone:
+            if name not in self._queries:
+                raise QueryError("there is no such query to remove", query=name)
+        self._adopt()
+        touched = {self._tree_of.pop(name) for name in gone}
+        for name in gone:
+            del self._queries[name]
+        if self._queries:
+            self._weave(touched)
+
+    def plan(self) -> Plan:
+        """The plan as it stands."""
+        self._adopt()
+        if not self._queries:
+            raise QueryError("there is no query to plan")
+        queries = list(self._queries.values())
+        problem = self._problem(queries)
+        grouping = Grouping.of(self._labels(problem))
+        return make_plan(
+            queries, problem, grouping, "incremental-weave-share", self.rate, self.slicer, self.model
+        )
+
+    @property
+    def cost(self) -> float:
+        """What the plan costs as it stands."""
+        return self.plan().cost
+
+    def _problem(self, queries: list[Query]) -> Problem:
+        windows = Windows.of(queries)
+        price = make_price(windows, self.slicer, self.rate, self.model)
+        return Problem.of(windows, price, self.technique, slicer=self.slicer)
+
+    def _labels(self, problem: Problem) -> np.ndarray:
+        """The tree of each class; of queries with the same edges, the oldest one's."""
+        trees = np.fromiter(self._tree_of.values(), np.int64, len(self._tree_of))
+        labels = np.full(len(problem), np.iinfo(np.int64).max)
+        np.minimum.at(labels, problem.class_of, trees)
+        return labels
+
+    def _weave(self, touched: set[int]) -> None:
+        problem = self._problem(list(self._queries.values()))
+        labels = self._labels(problem)
+        start = Grouping.of(labels).tree_of
+        dirty = np.zeros(int(start.max()) + 1, dtype=np.bool_)
+        # A query that fell in with others of the same edges made their tree heavier: that one is touched too.
+        changed = np.isin(np.fromiter(self._tree_of.values(), np.int64, len(self._tree_of)), list(touched))
+        dirty[start[problem.class_of[changed]]] = True
+        dirty[start[np.isin(labels, list(touched))]] = True
+        woven = weave_classes(problem, start, dirty=dirty) if dirty.any() else start
+        self._keep(problem, woven)
+        cost = problem.costs(Grouping.of(woven)).total
+        if len(self.curve.points) < 2 or self.curve.exceeded(len(self._queries), cost, self.tolerance):
+            self._rebuild(problem)
+
+    def _keep(self, problem: Problem, woven: np.ndarray) -> None:
+        self._tree_of = dict(zip(self._queries, woven[problem.class_of].tolist()))
+
+    def _rebuild(self, problem: Problem) -> None:
+        names = tuple(self._queries)
+        if self.executor is None:
+            self._pending = Future()
+            self._pending.set_result(_from_scratch(problem, names))
+            self._adopt()
+        elif self._pending is None:
+            self._pending = self.executor.submit(_from_scratch, problem, names)
+
+    def _adopt(self) -> None:
+        """Take over a plan made from scratch once it is there; queries that came meanwhile are woven in."""
+        if self._pending is None or not self._pending.done():
+            return
+        made, cost = self._pending.result()
+        self._pending = None
+        self.rebuilds += 1
+        self.curve.add(len(made), cost)
+        free = len(made)
+        late = {name: free + i for i, name in enumerate(n for n in self._queries if n not in made)}
+        gone = {tree for name, tree in made.items() if name not in self._queries}
+        self._tree_of = {name: made[name] if name in made else late[name] for name in self._queries}
+        if late or gone:
+            self._weave(set(late.values()) | gone)
+
+
+def _from_scratch(problem: Problem, names: tuple[str, ...]) -> tuple[dict[str, int], float]:
+    grouping = no_worse(problem, Grouping.of(weave_classes(problem)))
+    trees = grouping.tree_of[problem.class_of].tolist()
+    return dict(zip(names, trees)), problem.costs(grouping).total
