@@ -19,6 +19,7 @@ from rich.table import Table
 import weft
 from weft.bench import Progress, Result, best_of, stopwatch
 from weft.generate import write_parquet
+from weft.sinks import MemorySink
 from weft.workload import Question, sliding, text
 
 COUNTS = (1, 4, 16, 64)
@@ -95,7 +96,7 @@ def fetch(frames: dict[str, Any]) -> dict[str, pa.Table]:
 
 def weft_stream(folder: Path, queries: list[weft.Query]) -> dict[str, pa.Table]:
     """One stream for all queries, a file per micro-batch, into memory."""
-    sink = weft.sinks.memory()
+    sink = MemorySink()
     with tempfile.TemporaryDirectory(dir=folder) as checkpoint:
         source = weft.Files(str(folder / "trades"), max_files_per_batch=1)
         weft.stream(

@@ -24,6 +24,9 @@ from weft.query import Query
 
 Results = dict[str, pa.Table]
 
+ALWAYS = 100 * 366 * 86_400_000_000
+"""A lateness that keeps every window open to the end."""
+
 
 def run(queries: Sequence[Query], batches: object, lateness: int = 0, **options: object) -> Results:
     return weft.run(queries, batches, time=TIME, lateness=f"{lateness} microseconds", **options)
@@ -141,11 +144,15 @@ def test_every_technique_gives_the_same_answers(technique: str, data: st.DataObj
 
 @given(cases(max_queries=5))
 def test_the_order_of_the_queries_does_not_matter(case: Case) -> None:
-    assert_agree(
-        case.queries,
-        lambda: run(case.queries[::-1], case.table),
-        lambda: oracle.answer(case.queries, case.rows, TIME, SQL_TYPES),
-    )
+    try:
+        expected = oracle.answer(case.queries, case.rows, TIME, SQL_TYPES)
+    except oracle.Overflow:
+        return
+    # In one thread, which may remember something of the first order when it meets the second.
+    for queries in (case.queries, case.queries[::-1]):
+        *_, results = drive(queries, [case.table], TIME, lateness=ALWAYS).rounds
+        for query in queries:
+            assert_same(query, results.get(query.name), expected[query.name])
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "record batches"])

@@ -64,6 +64,8 @@ def test_write_parquet_splits_the_very_same_rows(tmp_path):
     assert [p.num_rows for p in parts] == [2500, 2500, 2500, 2501]
     assert pa.concat_tables(parts).equals(table(10_001, seed=1).combine_chunks())
     assert sorted(p.name for p in tmp_path.iterdir()) == [p.name for p in written]
+    ages = [p.stat().st_mtime for p in written]
+    assert ages == sorted(set(ages))
 
 
 def test_sensors_have_nulls():

@@ -31,7 +31,9 @@ def read(folder: Path) -> dict[str, list[int]]:
     return {name: sorted(pq.read_table(path).column("n").to_pylist()) for name, path in folders.items()}
 
 
-@pytest.mark.parametrize("kind", [MemorySink, ConsoleSink, lambda: ParquetSink("x"), lambda: FunctionSink(print)])
+@pytest.mark.parametrize(
+    "kind", [MemorySink, ConsoleSink, lambda: ParquetSink("x"), lambda: FunctionSink(print)]
+)
 def test_all_are_sinks(kind: type) -> None:
     assert isinstance(kind(), Sink)
 
@@ -67,7 +69,7 @@ def test_parquet_leaves_no_half_written_file(tmp_path: Path) -> None:
 
 def test_parquet_where_nothing_can_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("here")
-    with pytest.raises(JobError, match="cannot write results to .*file"):
+    with pytest.raises(JobError, match=r"cannot write results to .*file"):
         opened(tmp_path / "file")
 
 
@@ -76,7 +78,10 @@ def test_memory_has_a_table_also_without_results() -> None:
     sink.open(SCHEMAS, "s")
     sink.deliver({"one": step(2)}, 2)
     sink.deliver({"one": step(1)}, 1)
-    assert {name: table.column("n").to_pylist() for name, table in sink.tables.items()} == {"one": [1, 2], "a/b": []}
+    assert {name: table.column("n").to_pylist() for name, table in sink.tables.items()} == {
+        "one": [1, 2],
+        "a/b": [],
+    }
 
 
 def test_console_shows_the_first_rows() -> None:

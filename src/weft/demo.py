@@ -50,7 +50,7 @@ def run(queries: int, rows: int, engine: str, console: Console) -> None:
         console.print(Syntax(questions[0].sql(), "sql", background_color="default"))
         console.print(str(plan(sql(text(questions)), rate=RATE)).splitlines()[0], highlight=False)
         where = "on Spark (local)" if engine == "spark" else "in this process"
-        console.print(f"One stream answers all of them {where}, a file at a time:")
+        console.print(f"One stream answers all of them {where}:")
         answers, seconds = _together(questions, Path(folder), engine, console)
         console.print(_sample_table(questions, answers))
         _compare(questions, Path(folder), engine, answers, seconds, console)

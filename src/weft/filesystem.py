@@ -54,7 +54,9 @@ def join(place: str, *names: str) -> str:
     return "/".join([place.rstrip("/"), *names])
 
 
-def write_atomically(system: fs.FileSystem, path: str, data: bytes | pa.Buffer, *, replace: bool = True) -> None:
+def write_atomically(
+    system: fs.FileSystem, path: str, data: bytes | pa.Buffer, *, replace: bool = True
+) -> None:
     """Write a file so that it is either there whole, also after a power cut, or not at all.
 
     Without ``replace``, a file that is there already is left alone and FileExistsError raised.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import os
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -42,7 +43,9 @@ def program() -> Program:
     return compile_plan(weft.plan(weft.sql(QUERIES)), batch(0).schema, "ts")
 
 
-def manifest(program: Program, seq: int, layers: tuple[Layer, ...] = (), batch_id: int | None = None) -> Manifest:
+def manifest(
+    program: Program, seq: int, layers: tuple[Layer, ...] = (), batch_id: int | None = None
+) -> Manifest:
     return Manifest(
         seq=seq,
         token=f"t{seq}",
@@ -81,7 +84,7 @@ def test_a_long_run_keeps_few_files_and_every_state_can_be_rebuilt(tmp_path: Pat
     assert most <= 3 * 2 * layering.MOST_LAYERS
     assert len(os.listdir(tmp_path / "manifests")) == 10
     assert sum(layer.rows for layer in layers) <= 3 * state.rows
-    assert all(a.last < b.first for a, b in zip(layers, layers[1:]))
+    assert all(a.last < b.first for a, b in pairwise(layers))
 
 
 def test_layers_that_no_window_needs_are_dropped(tmp_path: Path, program: Program) -> None:
@@ -103,7 +106,9 @@ def test_catching_up_is_as_rebuilding(tmp_path: Path, program: Program) -> None:
     place, layers = str(tmp_path), ()
     old = State(program)
     for seq in range(1, 5):
-        layers = add_layer(place, layers, pieces_of(seq, program), State(program), (seq, f"t{seq}"), None, program)
+        layers = add_layer(
+            place, layers, pieces_of(seq, program), State(program), (seq, f"t{seq}"), None, program
+        )
         if seq == 2:
             catch_up(place, old, layers, watermark_of(2))
     catch_up(place, old, [layer for layer in layers if layer.last > 2], watermark_of(3))
@@ -146,7 +151,7 @@ def test_a_damaged_manifest_is_stepped_over_once(tmp_path: Path, program: Progra
     assert SliceStore(str(tmp_path)).last == manifest(program, 3)
     newest.write_bytes(damage)
     (tmp_path / "manifests" / "0000000002.json").write_bytes(damage)
-    with pytest.raises(CheckpointError, match="newest manifests .* are damaged; restore"):
+    with pytest.raises(CheckpointError, match=r"newest manifests .* are damaged; restore"):
         SliceStore(str(tmp_path))
 
 
@@ -202,7 +207,7 @@ def test_other_queries_are_named(tmp_path: Path, program: Program) -> None:
 def test_a_place_that_cannot_be_used(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("here")
-    with pytest.raises(CheckpointError, match="cannot use .*file' as checkpoint"):
+    with pytest.raises(CheckpointError, match=r"cannot use .*file' as checkpoint"):
         SliceStore(str(file))
     with pytest.raises(CheckpointError, match="choose a directory"):
         SliceStore("/proc/weft")

@@ -19,7 +19,7 @@ NOON = datetime.datetime(2024, 1, 1, 12, tzinfo=UTC)
 
 def read(files: Files, tasks: int = 1) -> tuple[pa.Table, int, list[str]]:
     """All rows, how many were bad, and the files left out."""
-    shares, skipped = files.splits(files.list(), tasks)
+    shares, skipped = files.splits(files.find(), tasks)
     chunks = [c for share in shares for c in files.read(share, files.stream_schema())]
     empty = Chunk(files.stream_schema().empty_table())
     together = pa.concat_tables([c.table for c in (empty, *chunks)])
@@ -60,7 +60,9 @@ def test_csv_rows_before_a_bad_value_are_given_once(tmp_path: Path, monkeypatch:
     assert table.column("x").to_pylist() == [i if i != 900 else None for i in range(1000) if i != 10]
 
 
-@pytest.mark.parametrize("time", ["2024-01-01T12:00:00", "2024-01-01 12:00:00.000", "2024-01-01T13:00:00+01:00"])
+@pytest.mark.parametrize(
+    "time", ["2024-01-01T12:00:00", "2024-01-01 12:00:00.000", "2024-01-01T13:00:00+01:00"]
+)
 def test_times_without_a_zone_are_utc_where_a_zone_is_wanted(tmp_path: Path, time: str) -> None:
     write(tmp_path / "a.csv", f"ts\n{time}\n")
     write(tmp_path / "a.json", json.dumps({"ts": time}))
@@ -88,14 +90,22 @@ def test_csv_without_header(tmp_path: Path) -> None:
 
 
 def test_json_bad_lines_and_values(tmp_path: Path) -> None:
-    lines = ['{"ts": "2024-01-01T12:00:00.000Z", "x": 1, "other": [1]}', "{broken", "", '{"x": "many"}', "[1]"]
+    lines = [
+        '{"ts": "2024-01-01T12:00:00.000Z", "x": 1, "other": [1]}',
+        "{broken",
+        "",
+        '{"x": "many"}',
+        "[1]",
+    ]
     write(tmp_path / "a.json", "\n".join(lines))
     table, bad, _ = read(Files(tmp_path, format="json", schema={"ts": "timestamp", "x": "bigint"}))
     assert (table.to_pydict(), bad) == ({"ts": [NOON, None], "x": [1, None]}, 3)
 
 
 def test_json_schema_is_found(tmp_path: Path) -> None:
-    write(tmp_path / "a.json", "nonsense\n" + '{"ts": "2024-01-01T12:00:00.5Z", "x": 1, "s": "a", "n": null}\n')
+    write(
+        tmp_path / "a.json", "nonsense\n" + '{"ts": "2024-01-01T12:00:00.5Z", "x": 1, "s": "a", "n": null}\n'
+    )
     schema = Files(tmp_path, format="json").stream_schema()
     assert schema == pa.schema(
         {"ts": pa.timestamp("us", "UTC"), "x": pa.int64(), "s": pa.string(), "n": pa.string()}
@@ -107,7 +117,7 @@ def test_parquet_is_split_along_row_groups(tmp_path: Path) -> None:
         table = pa.table({"x": range(number * 1000, number * 1000 + 1000), "unread": ["a" * 100] * 1000})
         pq.write_table(table, tmp_path / f"{number}.parquet", row_group_size=100)
     files = Files(tmp_path, schema={"x": "bigint"})
-    shares, _ = files.splits(files.list(), 3)
+    shares, _ = files.splits(files.find(), 3)
     assert len(shares) == 1, "too little for more than one task"
     found = read(files, 3)[0]
     assert found.column("x").to_pylist() == list(range(2000))
@@ -116,7 +126,7 @@ def test_parquet_is_split_along_row_groups(tmp_path: Path) -> None:
 def test_parquet_types_are_brought_to_the_schema(tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": pa.array([1], pa.int32()), "s": ["a"]}), tmp_path / "a.parquet")
     files = Files(tmp_path, schema={"x": "bigint", "s": "string"})
-    share = files.splits(files.list(), 1)[0][0]
+    share = files.splits(files.find(), 1)[0][0]
     chunk = next(files.read(share, files.stream_schema(), keys=["s"]))
     assert chunk.table.schema.field("x").type == pa.int64()
     assert pa.types.is_dictionary(chunk.table.schema.field("s").type)

@@ -9,9 +9,9 @@ import pyarrow as pa
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from weft.spark.column import to_column
 
 from weft.query import Aggregate, Query
+from weft.spark.column import to_column
 
 TIME = "ts"
 

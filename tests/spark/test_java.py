@@ -16,7 +16,7 @@ from weft.spark import java
 def fake_java(folder: Path, version: str) -> Path:
     (folder / "bin").mkdir(parents=True)
     program = folder / "bin" / "java"
-    program.write_text(f'#!/bin/sh\necho \'openjdk version "{version}"\' >&2\n')
+    program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
     program.chmod(0o755)
     return folder
 

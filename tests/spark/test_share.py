@@ -76,7 +76,9 @@ def test_times_without_zone_stay_so(frame: DataFrame) -> None:
     assert frames["q1"].count() == 34
 
 
-def test_session_time_zone_does_not_move_windows(spark: SparkSession, frame: DataFrame, rows: pa.Table) -> None:
+def test_session_time_zone_does_not_move_windows(
+    spark: SparkSession, frame: DataFrame, rows: pa.Table
+) -> None:
     spark.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")
     try:
         found = collected(weft.share(frame, trades.queries(), time="ts"))

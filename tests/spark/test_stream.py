@@ -72,7 +72,10 @@ def test_a_streaming_frame(spark: SparkSession, start: Start, rows: pa.Table, tm
     frame = reader.option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "in"))
     sink = ParquetSink(tmp_path / "out")
     start(frame, sink=sink, close_at_end=True).await_done()
-    written = {name: spark.read.parquet(str(tmp_path / "out" / name)).toArrow() for name in ("busy", "calm", "everything")}
+    written = {
+        name: spark.read.parquet(str(tmp_path / "out" / name)).toArrow()
+        for name in ("busy", "calm", "everything")
+    }
     assert trades.close(trades.rows_of(written), trades.expected(rows))
 
 
@@ -151,7 +154,9 @@ def test_a_flushed_window_is_closed_for_late_rows(start: Start, tmp_path: Path) 
     trades.write(trades.table(100), tmp_path / "in", files=1)
     start(sink=MemorySink(), close_at_end=True).await_done()
     trades.write(trades.table(100), tmp_path / "in", files=1, first=1)
-    trades.write(trades.table(10, start=trades.START + 900 * trades.SECOND), tmp_path / "in", files=1, first=2)
+    trades.write(
+        trades.table(10, start=trades.START + 900 * trades.SECOND), tmp_path / "in", files=1, first=2
+    )
     sink = MemorySink()
     run = start(sink=sink, close_at_end=True)
     run.await_done()
@@ -263,7 +268,13 @@ def test_a_source_that_is_no_stream(spark: SparkSession, start: Start, tmp_path:
     with pytest.raises(JobError, match="does not exist"):
         start(Files(tmp_path / "nowhere"), sink=MemorySink())
     with pytest.raises(JobError, match="nowhere"):
-        start(Files(tmp_path / "nowhere", schema={"ts": "timestamp", "symbol": "string", "price": "double", "volume": "bigint"}), sink=MemorySink())
+        start(
+            Files(
+                tmp_path / "nowhere",
+                schema={"ts": "timestamp", "symbol": "string", "price": "double", "volume": "bigint"},
+            ),
+            sink=MemorySink(),
+        )
 
 
 def test_closing_time_covers_every_open_window(rows: pa.Table) -> None:

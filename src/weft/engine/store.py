@@ -90,8 +90,8 @@ class SliceStore:
         if batch_id > done + 1:
             raise CheckpointError(
                 f"Spark is at batch {batch_id}, but checkpoint '{self.place}' has no manifest of batch "
-                f"{batch_id - 1}: its manifests were removed or damaged, and the rows in between are gone "
-                "from the state; restore them from a backup, or start again with an empty checkpoint directory"
+                f"{batch_id - 1}: manifests were removed or damaged, and rows are missing from the state; "
+                "restore them from a backup, or start again with an empty checkpoint directory"
             )
         return batch_id <= done
 

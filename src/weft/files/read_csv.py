@@ -76,9 +76,7 @@ def _in_utc(path: str, schema: pa.Schema, options: CsvOptions, done: int) -> Ite
     """Times written without a zone, where the schema has one."""
     if not any(pa.types.is_timestamp(f.type) and f.type.tz for f in schema):
         raise pa.ArrowInvalid("no time zone is wanted")
-    plain = [
-        f.with_type(pa.timestamp("us")) if pa.types.is_timestamp(f.type) else f for f in schema
-    ]
+    plain = [f.with_type(pa.timestamp("us")) if pa.types.is_timestamp(f.type) else f for f in schema]
     for chunk in _convert(path, pa.schema(plain), options, done):
         columns = [
             pc.assume_timezone(c, f.type.tz) if pa.types.is_timestamp(f.type) and f.type.tz else c

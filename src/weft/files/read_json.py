@@ -1,4 +1,4 @@
-"""JSON lines: lines that are no JSON object are skipped, values of another type become null; both are counted.
+"""JSON lines: lines that are no object are skipped, values of another type become null; both are counted.
 
 A file is read by pyarrow with the wanted types; from the first line that does not fit on, line by line.
 """
@@ -24,7 +24,7 @@ LINES = 1 << 16
 
 
 def find_schema(path: str) -> pa.Schema:
-    """The columns of a file, their types found in its first lines; times are in UTC where they name no zone."""
+    """The columns of a file, their types found in its first lines; times without a zone are in UTC."""
     good = [text for text, record in islice(_lines(path), 10_000) if record is not None]
     if not good:
         return pa.schema([])

@@ -68,12 +68,12 @@ class Files:
     def __iter__(self) -> Iterator[pa.Table]:
         """The files' rows as tables, for the in-process runner."""
         schema = self.stream_schema()
-        shares, _ = self.splits(self.list(), 1)
+        shares, _ = self.splits(self.find(), 1)
         for share in shares:
             for chunk in self.read(share, schema):
                 yield chunk.table
 
-    def list(self) -> list[Found]:
+    def find(self) -> list[Found]:
         """All files that are there now, in order of name; JobError where there are none."""
         found = [f for place in self.places for f in _list(place)]
         if not found:
@@ -87,7 +87,7 @@ class Files:
     def _found_schema(self) -> pa.Schema:
         if self.schema is not None:
             return read_schema(self.schema)
-        for found in self.list():
+        for found in self.find():
             try:
                 schema = self._schema_of(found.path)
             except UNREADABLE as error:
@@ -142,7 +142,9 @@ class Files:
     def _schema_of(self, path: str) -> pa.Schema:
         if self.format == "parquet":
             return read_parquet.find_schema(path)
-        return read_csv.find_schema(path, self._csv()) if self.format == "csv" else read_json.find_schema(path)
+        return (
+            read_csv.find_schema(path, self._csv()) if self.format == "csv" else read_json.find_schema(path)
+        )
 
     def _csv(self) -> CsvOptions:
         names = () if self.header else tuple(self.stream_schema().names)

@@ -58,9 +58,7 @@ def join_row_groups(splits: Sequence[Split]) -> list[Split]:
     for split in splits:
         last = joined[-1] if joined else None
         if last and last.path == split.path and last.row_groups is not None and split.row_groups is not None:
-            joined[-1] = Split(
-                last.path, last.weight + split.weight, (*last.row_groups, *split.row_groups)
-            )
+            joined[-1] = Split(last.path, last.weight + split.weight, (*last.row_groups, *split.row_groups))
         else:
             joined.append(split)
     return joined

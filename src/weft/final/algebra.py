@@ -103,6 +103,14 @@ def _max(older: State, newer: State) -> State:
     return newer if newer > older else older
 
 
+def _least(older: State, newer: State) -> State:
+    return (min(older[0], newer[0]),)
+
+
+def _greatest(older: State, newer: State) -> State:
+    return (max(older[0], newer[0]),)
+
+
 def _moments(older: State, newer: State) -> State:
     n, m = older[0], newer[0]
     if m == 0:
@@ -144,6 +152,9 @@ COMBINE: dict[int, Callable[[State, State], State]] = {
     AFFINE: _affine,
 }
 
+# One word needs no lexicographic order: compiled, it is one instruction without a branch.
+COMBINE_ONE_WORD = {MIN: _least, MAX: _greatest}
+
 INVERSE: dict[int, Callable[[State, State], State]] = {ADD: _subtract, SUM_INT: _subtract_int}
 
 # The same functions compiled: Numba picks the formula from the constant code, and unrolls over the width.
@@ -173,7 +184,8 @@ register_jitable(_word)
 
 @overload(combine, jit_options=OPTIONS, prefer_literal=True)
 def _compiled_combine(code, older, newer):  # type: ignore[no-untyped-def]
-    chosen = register_jitable(COMBINE[code.literal_value])
+    formulas = COMBINE | COMBINE_ONE_WORD if len(older) == 1 else COMBINE
+    chosen = register_jitable(formulas[code.literal_value])
     return lambda code, older, newer: chosen(older, newer)
 
 

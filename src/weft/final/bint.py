@@ -131,12 +131,13 @@ class BInt(Technique):
 @inlined
 def _insert(code, width, nodes, leaves, position, state):  # type: ignore[no-untyped-def]
     node = leaves + (position & (leaves - 1))
-    store(width, nodes, node, state)
+    total = state
+    store(width, nodes, node, total)
     # A right child completes its parent.
     while node & 1 and node > 1:
+        total = combine(code, load(width, nodes, node - 1), total)
         node >>= 1
-        both = combine(code, load(width, nodes, 2 * node), load(width, nodes, 2 * node + 1))
-        store(width, nodes, node, both)
+        store(width, nodes, node, total)
 
 
 @inlined
@@ -144,12 +145,15 @@ def _query(code, width, nodes, leaves, neutral, low, high):  # type: ignore[no-u
     total = load(width, neutral, 0)
     at = low
     level = 0
-    while at < high:
-        # Climb while the next level begins here and still fits; descend towards the end.
-        while at & ((2 << level) - 1) == 0 and at + (2 << level) <= high and (1 << level) < leaves:
-            level += 1
-        while at + (1 << level) > high:
-            level -= 1
-        total = combine(code, total, load(width, nodes, (leaves + (at & (leaves - 1))) >> level))
-        at += 1 << level
+    # Climb: an interval that does not begin with its parent is taken. Then descend towards the end.
+    while at + (1 << level) <= high:
+        if (at >> level) & 1:
+            total = combine(code, total, load(width, nodes, (leaves + (at & (leaves - 1))) >> level))
+            at += 1 << level
+        level += 1
+    while level > 0:
+        level -= 1
+        if at + (1 << level) <= high:
+            total = combine(code, total, load(width, nodes, (leaves + (at & (leaves - 1))) >> level))
+            at += 1 << level
     return total

@@ -147,11 +147,16 @@ class FlatFAT(Technique):
 @inlined
 def _insert(code, width, tree, leaves, position, state):  # type: ignore[no-untyped-def]
     node = leaves + (position & (leaves - 1))
-    store(width, tree, node, state)
+    total = state
+    store(width, tree, node, total)
     while node > 1:
+        sibling = load(width, tree, node ^ 1)
+        if node & 1:
+            total = combine(code, sibling, total)
+        else:
+            total = combine(code, total, sibling)
         node >>= 1
-        both = combine(code, load(width, tree, 2 * node), load(width, tree, 2 * node + 1))
-        store(width, tree, node, both)
+        store(width, tree, node, total)
 
 
 @inlined

@@ -141,10 +141,13 @@ class SlideSide(Technique):
                     total = load(width, neutral, 0)
                     store(width, suffix, i & (ring - 1), total)
                 total = combine(code, total, load(width, values, i))
+                # The windows that are not full yet begin with the first value of all.
                 k = 0
+                while windows[k] > i:
+                    store(width, out, rows[k] + column, combine(code, load(width, suffix, 0), total))
+                    k += 1
                 while windows[k] > 0:
-                    first = max(i + 1 - windows[k], 0)
-                    older = load(width, suffix, first & (ring - 1))
+                    older = load(width, suffix, (i + 1 - windows[k]) & (ring - 1))
                     store(width, out, rows[k] + column, combine(code, older, total))
                     k += 1
                 column += 1
@@ -159,11 +162,14 @@ def _flip(code, width, states, neutral, suffix, oldest, flipped, end):  # type: 
     """suffix[i] := the states from i to the end, back to the oldest, or to where nothing changes."""
     mask = suffix.size // width - 1
     total = load(width, neutral, 0)
-    for i in range(end - 1, max(oldest, flipped) - 1, -1):
+    i = end - 1
+    while i >= max(oldest, flipped):
         total = combine(code, load(width, states, i), total)
         store(width, suffix, i & mask, total)
-    for i in range(flipped - 1, oldest - 1, -1):
+        i -= 1
+    while i >= oldest:
         total = combine(code, load(width, states, i), total)
         if total == load(width, suffix, i & mask):
             break
         store(width, suffix, i & mask, total)
+        i -= 1

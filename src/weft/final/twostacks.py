@@ -148,9 +148,11 @@ class TwoStacks(ChainTechnique):
                         if at - middle == n:
                             # The back stack is a whole window: flip. Its oldest partial leaves at once.
                             total = load(width, neutral, 0)
-                            for j in range(n - 1, 0, -1):
+                            j = n - 1
+                            while j > 0:
                                 total = combine(code, load(width, values, middle + j), total)
                                 store(width, fronts, front + j, total)
+                                j -= 1
                             total = load(width, neutral, 0)
                             middle = at
                         until = min(stop, middle + n)

@@ -13,6 +13,7 @@ from weft.cost.load import NOTHING, add_load, final_operations
 from weft.optimize.table import count_common, union_rate
 
 NEVER = -np.inf
+TILE = 32
 _NOTHING = NOTHING
 
 
@@ -45,10 +46,14 @@ def weave(bits, counts, rates, loads, code, tree, combine, stop_at, force_to, di
         costs[i] = combine * final_operations(code, rates[i], loads[i], _NOTHING)
     saved = np.full((n, n), NEVER)
     best = np.full(n, -1)
+    # In tiles, so that the rows being compared stay in the cache.
+    for low in range(0, n, TILE):
+        for other in range(low, n, TILE):
+            for i in range(low, min(low + TILE, n)):
+                for j in range(max(i + 1, other), min(other + TILE, n)):
+                    if marked[i] or marked[j]:
+                        saved[i, j] = reduction(code, tree, combine, rates, counts, costs, loads, bits, i, j)
     for i in range(n):
-        for j in range(i + 1, n):
-            if marked[i] or marked[j]:
-                saved[i, j] = reduction(code, tree, combine, rates, counts, costs, loads, bits, i, j)
         best[i] = _best(saved, alive, i)
     trees = n
     while trees > max(stop_at, 1):

@@ -16,7 +16,7 @@ from weft.optimize.table import EdgeTable, edge_table
 from weft.optimize.windows import SECOND, Edges, Windows
 from weft.slicing.rate import measure_rate
 
-TOGETHER = 2048
+TOGETHER = 1024
 """Classes compared each with each at most; more are woven in blocks."""
 
 

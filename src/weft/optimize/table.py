@@ -19,7 +19,7 @@ from numba.extending import intrinsic
 from weft.optimize.windows import Edges
 
 MOST_WORDS, FEWEST_WORDS = 1 << 14, 16
-WORK = 1 << 31
+WORK = 1 << 29
 MEMORY = 1 << 28
 FAR = 1 << 61
 

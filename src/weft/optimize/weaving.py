@@ -35,7 +35,8 @@ def weave_classes(
     while True:
         trees = int(labels.max()) + 1
         order = np.argsort(_rates(problem, labels, trees), kind="stable")
-        blocks = np.array_split(order, -(-trees // TOGETHER))
+        size = TOGETHER if trees <= 20 * TOGETHER else TOGETHER // 2
+        blocks = np.array_split(order, -(-trees // size))
         merged = np.arange(trees)
         for block in blocks:
             last = len(blocks) == 1

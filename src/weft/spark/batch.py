@@ -65,7 +65,7 @@ def share(
 
 
 def _files(files: Files, spark: SparkSession) -> tuple[DataFrame, Input]:
-    shares, skipped = files.splits(files.list(), spark.sparkContext.defaultParallelism)
+    shares, skipped = files.splits(files.find(), spark.sparkContext.defaultParallelism)
     for path in skipped:
         log.warning("file '%s' cannot be read, and is left out", path)
     return one_task(spark, len(shares)), FileRows(files, shares)
@@ -86,7 +86,9 @@ class _Near:
 class _Far:
     """Makes a query's results, held by the workers as parcels, into a DataFrame."""
 
-    def __init__(self, frame: DataFrame, input: Input, program: Program, carried: Carried, step: Step) -> None:
+    def __init__(
+        self, frame: DataFrame, input: Input, program: Program, carried: Carried, step: Step
+    ) -> None:
         self.program = program
         with surfaced(), shipping(frame.sparkSession):
             self.parcels = plan_job(frame, input, carried, step).where("tag >= 0").localCheckpoint()

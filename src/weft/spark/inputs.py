@@ -1,4 +1,4 @@
-"""Where a map task's rows come from: batches that Spark hands over, files that it reads itself, or nowhere."""
+"""Where a map task's rows come from: batches that Spark hands over, files it reads itself, or nowhere."""
 
 from __future__ import annotations
 

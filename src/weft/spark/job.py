@@ -49,7 +49,7 @@ def run_job(frame: DataFrame, input: Input, program: Program, carried: Carried, 
 
 
 def rows_of(frame: DataFrame, program: Program) -> tuple[DataFrame, Input]:
-    """A DataFrame's rows as a job's input: only the columns that are read, under names that need no quotes."""
+    """A DataFrame's rows as a job's input: the columns that are read, under names that need no quotes."""
     quoted = ["`" + name.replace("`", "``") + "`" for name in program.columns]
     return frame.select(*(col(name).alias(f"c{i}") for i, name in enumerate(quoted))), SparkRows()
 

@@ -80,7 +80,7 @@ class Run:
         return self._error if self._ended.is_set() else None
 
     def await_done(self, timeout: float | None = None) -> bool:
-        """Wait for the end, at most so many seconds; raises what the run failed with. Whether it has ended."""
+        """Wait for the end, at most so many seconds; raises what it failed with. Says if it has ended."""
         # In short waits, so that Ctrl-C gets through.
         until = None if timeout is None else time.monotonic() + timeout
         while not self._ended.wait(POLL if until is None else min(POLL, max(0.0, until - time.monotonic()))):
@@ -119,7 +119,8 @@ class Run:
     def _watch(self) -> None:
         """Wait for the end of Spark's query; flush when nothing comes, and at the end if told to."""
         try:
-            while not self._query.awaitTermination(POLL if self._idle is None else min(POLL, self._idle)):
+            pause: Any = POLL if self._idle is None else min(POLL, self._idle)
+            while not self._query.awaitTermination(pause):
                 if self._idle is not None and time.monotonic() - self._heard >= self._idle:
                     self._flush()
                     self._heard = time.monotonic()

@@ -45,7 +45,7 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     if running is None:
-        spark.sparkContext.setLogLevel(spark.conf.get("spark.log.level", "FATAL"))
+        spark.sparkContext.setLogLevel(spark.conf.get("spark.log.level") or QUIET["spark.log.level"])
     return spark
 
 

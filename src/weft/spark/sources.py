@@ -1,4 +1,4 @@
-"""What Spark's stream drives: a DataFrame's own batches, or batches of names of files that tasks then read."""
+"""What Spark's stream drives: a DataFrame's own batches, or batches of names of files for tasks to read."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ class FilesBatches:
         if len(files.places) != 1:
             raise JobError("a stream of files needs one path; give a folder or a glob, not a list")
         self.files, self.spark = files, spark
-        reader = spark.readStream.format("binaryFile").schema(NAMES_ONLY).option("recursiveFileLookup", "true")
+        reader = (
+            spark.readStream.format("binaryFile").schema(NAMES_ONLY).option("recursiveFileLookup", "true")
+        )
         if files.max_files_per_batch is not None:
             reader = reader.option("maxFilesPerTrigger", files.max_files_per_batch)
         with surfaced():

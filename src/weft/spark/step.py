@@ -68,7 +68,7 @@ class Carried:
     def __init__(self, program: Program) -> None:
         self.name = uuid.uuid4().hex
         # Aggregates hold functions, also ones that cannot be imported by name.
-        self.data = cloudpickle.dumps(program)
+        self.data: bytes = cloudpickle.dumps(program)  # type: ignore[no-untyped-call]
 
     def unpack(self) -> Program:
         """The program."""

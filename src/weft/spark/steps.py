@@ -41,7 +41,13 @@ class Steps:
     """The steps of one stream over one checkpoint."""
 
     def __init__(
-        self, spark: SparkSession, program: Program, store: SliceStore, sink: Sink, lateness: int, buckets: int
+        self,
+        spark: SparkSession,
+        program: Program,
+        store: SliceStore,
+        sink: Sink,
+        lateness: int,
+        buckets: int,
     ) -> None:
         self.spark, self.program, self.store, self.sink = spark, program, store, sink
         self.lateness = lateness
@@ -111,7 +117,12 @@ class Steps:
             batch_id=batch_id,
             kind=kind,
             seconds=done - began,
-            laps={"list": listed - began, "job": ran - listed, "sink": delivered - ran, "commit": done - delivered},
+            laps={
+                "list": listed - began,
+                "job": ran - listed,
+                "sink": delivered - ran,
+                "commit": done - delivered,
+            },
             skipped=skipped,
         )
 
@@ -122,8 +133,8 @@ class Steps:
             raise
         except Exception as error:
             raise JobError(
-                f"the sink {type(self.sink).__name__} failed at step {seq}: {error}; the step is not committed, "
-                "and is made again when the run is started again"
+                f"the sink {type(self.sink).__name__} failed at step {seq}: {error}; "
+                "the step is not committed, and is made again by the next run"
             ) from error
 
     def _publish(self, outcome: Outcome, saved: Saved, kind: str, batch_id: int) -> None:

@@ -75,7 +75,10 @@ def stream(
     )
     store.check(program)
     sink = as_sink(sink, session)
-    sink.open({q.name: program.result_schema(q.name) for q in program.queries}, store.stream if kept is None else "run")
+    sink.open(
+        {q.name: program.result_schema(q.name) for q in program.queries},
+        store.stream if kept is None else "run",
+    )
     steps = Steps(session, program, store, sink, waiting, buckets)
     batches = FilesBatches(source, session) if isinstance(source, Files) else FrameBatches(source, program)
     writer = batches.frame.writeStream.option("checkpointLocation", join(place, "spark"))

@@ -55,7 +55,8 @@ class MapTask:
     def _parcels(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Parcel]:
         began = time.perf_counter()
         program, origin = self.program.unpack(), _partition()
-        seen, skipped = Seen(), []
+        seen = Seen()
+        skipped: list[str] = []
         pieces = _Gathered(program)
         for chunk in self.input.chunks(batches, origin, program):
             found, made = partial(chunk.table, program, self.step.watermark, self.step.buckets)

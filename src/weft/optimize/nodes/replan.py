@@ -30,7 +30,7 @@ def replan(plan: Plan, capacities: Sequence[float], slack: float = SLACK) -> Pla
     >>> [tree.node for tree in plan.trees], [tree.node for tree in replan(plan, [1, 0]).trees]
     ([0, 1, 1, 0, 1, 0], [0, 0, 0, 0, 0, 0])
     >>> [tree.node for tree in replan(plan, [1, 1, 1]).trees]
-    [0, 2, 1, 2, 1, 0]
+    [2, 1, 1, 0, 2, 0]
     """
     strength = np.asarray(capacities, dtype=np.float64)
     if strength.size < plan.nodes:
