@@ -58,7 +58,8 @@ def run(quick: bool, progress: Progress) -> Result:
             on_progress=note,
             spark=spark,
         ).await_done()
-    return Result("bounded-state", taken, figures(taken), [f"{rows:,} trades, {QUERIES} queries, {files} batches."])
+    notes = [f"{rows:,} trades, {QUERIES} queries, {files} batches."]
+    return Result("bounded-state", taken, figures(taken), notes)
 
 
 def driver_megabytes() -> float:

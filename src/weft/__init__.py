@@ -18,7 +18,10 @@ from weft.query import Aggregate, Query, Window
 from weft.sql import sql
 
 if TYPE_CHECKING:
-    from weft.spark import Files, session, share, stream
+    from weft.files import Files
+    from weft.spark.batch import share
+    from weft.spark.session import session
+    from weft.spark.stream import stream
 
 __version__ = "0.1.0"
 
