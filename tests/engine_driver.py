@@ -82,7 +82,9 @@ def _reborn(state: State, watermark: int | None, program: Program) -> State:
 
 
 def _stored(piece: Piece) -> Piece:
+    """The piece as it comes back from a Parquet file, where dictionaries are plain columns."""
+    columns = [c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in piece.table.columns]
     file = io.BytesIO()
-    pq.write_table(pa.Table.from_batches([piece.table]), file)
-    (batch,) = pq.read_table(io.BytesIO(file.getvalue())).combine_chunks().to_batches() or [piece.table]
+    pq.write_table(pa.table(columns, piece.table.schema.names), file)
+    (batch,) = pq.read_table(io.BytesIO(file.getvalue())).combine_chunks().to_batches()
     return Piece(piece.bucket, piece.grouping, batch)

@@ -134,6 +134,10 @@ def combine(code, width, into, into_f, i, other, other_f, j):  # type: ignore[no
                 into[i, 0] = n + m
                 into_f[i, 1], into_f[i, 2] = add_small(into_f[i, 1], into_f[i, 2], delta * share)
                 into_f[i, 3] += other_f[j, 3] + delta * delta * n * share
+    elif code == AFFINE:
+        # The map x -> a*x + b modulo 2^64, the older applied first: exact, and not commutative.
+        into[i, 1] = into[i, 1] * other[j, 0] + other[j, 1]
+        into[i, 0] *= other[j, 0]
     else:
         mantissa, exponent = math.frexp(into_f[i, 0] * other_f[j, 0])
         into_f[i, 0] = mantissa

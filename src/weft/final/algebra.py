@@ -1,33 +1,23 @@
 """States as tuples of words: what the kernels of this package keep in registers.
 
-``combine`` and ``inverse`` are those of ``weft.aggregates.monoid`` on values instead of rows of a matrix.
 A kernel closes over a monoid's code and width, which are then constants to Numba: only the formula of that
-monoid is compiled, and a state of one word becomes a plain register.
+monoid is compiled, and a state of one word becomes a plain register. The formulas are those of
+``weft.aggregates.monoid``, run on a state that lies on the stack; sums, minima and maxima of integers have
+their own, of one or two instructions.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from functools import wraps
 from typing import Any, TypeAlias
 
 import numpy as np
 from numba.extending import overload, register_jitable
 
-from weft.aggregates.monoid import (
-    ADD,
-    AFFINE,
-    MAX,
-    MIN,
-    MOMENTS,
-    PRODUCT,
-    SUM_FLOAT,
-    SUM_INT,
-    add_beyond,
-    add_small,
-    difference,
-)
+from weft.aggregates.monoid import ADD, MAX, MIN, SUM_INT
+from weft.aggregates.monoid import combine as combine_rows
+from weft.final.kernels import OPTIONS
+from weft.final.stack import on_stack
 
 State: TypeAlias = tuple[Any, ...]
 
@@ -53,7 +43,11 @@ def combine(code: int, older: State, newer: State) -> State:
     >>> combine(MAX, (3,), (7,))
     (7,)
     """
-    return COMBINE[code](older, newer)
+    if code in COMBINE:
+        return COMBINE[code](older, newer)
+    rows, other = (np.array([state], dtype=np.int64) for state in (older, newer))
+    combine_rows(code, len(older), rows, rows.view(np.float64), 0, other, other.view(np.float64), 0)
+    return tuple(rows[0])
 
 
 def inverse(code: int, total: State, oldest: State) -> State:
@@ -83,18 +77,6 @@ def _subtract_int(total: State, oldest: State) -> State:
     return (total[0] - oldest[0] + (low >> 32), low & 0xFFFFFFFF)
 
 
-def _sum_float(older: State, newer: State) -> State:
-    a, b = _float(older[0]), _float(newer[0])
-    s = a + b
-    back = s - a
-    error = (a - (s - back)) + (b - back) + (_float(older[1]) + _float(newer[1]))
-    high = s + error
-    if math.isfinite(high):
-        return (_word(high), _word(error - (high - s)))
-    high, low = add_beyond(a, _float(older[1]), b, _float(newer[1]))
-    return (_word(high), _word(low))
-
-
 def _min(older: State, newer: State) -> State:
     return newer if newer < older else older
 
@@ -111,45 +93,11 @@ def _greatest(older: State, newer: State) -> State:
     return (max(older[0], newer[0]),)
 
 
-def _moments(older: State, newer: State) -> State:
-    n, m = older[0], newer[0]
-    if m == 0:
-        return older
-    if n == 0:
-        return newer
-    delta = difference(_float(newer[1]), _float(newer[2]), _float(older[1]), _float(older[2]))
-    share = m / (n + m)
-    mean, low = add_small(_float(older[1]), _float(older[2]), delta * share)
-    m2 = _float(older[3]) + _float(newer[3]) + delta * delta * n * share
-    return (n + m, _word(mean), _word(low), _word(m2))
-
-
-def _product(older: State, newer: State) -> State:
-    mantissa, exponent = math.frexp(_float(older[0]) * _float(newer[0]))
-    return (_word(mantissa), older[1] + newer[1] + exponent)
-
-
-def _affine(older: State, newer: State) -> State:
-    return (older[0] * newer[0], older[1] * newer[0] + newer[1])
-
-
-def _float(word: Any) -> Any:
-    return np.int64(word).view(np.float64)
-
-
-def _word(value: Any) -> Any:
-    return np.float64(value).view(np.int64)
-
-
 COMBINE: dict[int, Callable[[State, State], State]] = {
     ADD: _add,
     SUM_INT: _sum_int,
-    SUM_FLOAT: _sum_float,
     MIN: _min,
     MAX: _max,
-    MOMENTS: _moments,
-    PRODUCT: _product,
-    AFFINE: _affine,
 }
 
 # One word needs no lexicographic order: compiled, it is one instruction without a branch.
@@ -159,34 +107,21 @@ INVERSE: dict[int, Callable[[State, State], State]] = {ADD: _subtract, SUM_INT: 
 
 # The same functions compiled: Numba picks the formula from the constant code, and unrolls over the width.
 
-OPTIONS = {"forceinline": True, "_nrt": False}
-"""How functions called by kernels are compiled: into the caller, without counting references to its arrays.
-
-A function that allocates nothing has no reason to count them, and an atomic count in an inner loop costs more
-than all the rest of it.
-"""
-
-
-def inlined(function: Callable[..., Any]) -> Any:
-    """A function of kernels: compiled into each of them, with ``code`` and ``width`` as constants."""
-
-    @wraps(function)
-    def choose(*types: Any) -> Callable[..., Any]:
-        return function
-
-    overload(function, jit_options=OPTIONS, prefer_literal=True)(choose)
-    return function
-
-
-register_jitable(_float)
-register_jitable(_word)
-
 
 @overload(combine, jit_options=OPTIONS, prefer_literal=True)
 def _compiled_combine(code, older, newer):  # type: ignore[no-untyped-def]
-    formulas = COMBINE | COMBINE_ONE_WORD if len(older) == 1 else COMBINE
-    chosen = register_jitable(formulas[code.literal_value])
-    return lambda code, older, newer: chosen(older, newer)
+    chosen, width = code.literal_value, len(older)
+    if chosen in COMBINE:
+        formula = register_jitable((COMBINE | COMBINE_ONE_WORD if width == 1 else COMBINE)[chosen])
+        return lambda code, older, newer: formula(older, newer)
+
+    def on_rows(code, older, newer):  # type: ignore[no-untyped-def]
+        words, floats = on_stack(older)
+        other, other_floats = on_stack(newer)
+        combine_rows(chosen, width, words, floats, 0, other, other_floats, 0)
+        return load(width, words[0], 0)
+
+    return on_rows
 
 
 @overload(inverse, jit_options=OPTIONS, prefer_literal=True)

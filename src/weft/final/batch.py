@@ -12,9 +12,9 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from weft.final.algebra import combine, inverse, load, store
+from weft.final.kernels import compile_kernel
 
 CHUNK = 1024
 """Values per chunk: with the levels of doubling, what fits the second-level cache."""
@@ -24,7 +24,7 @@ CHUNK = 1024
 def prefix_slide_kernel(code: int, width: int) -> Callable[..., Any]:
     """The slide kernel for exact inverses."""
 
-    @njit(cache=True, nogil=True)
+    @compile_kernel
     def slide(values, windows, rows, neutral, columns, out):  # type: ignore[no-untyped-def]
         size, history = values.size // width, windows[0]
         # prefix[end] is the total of all values so far, prefix[end - n] that of all but the newest n.
@@ -60,7 +60,7 @@ def prefix_slide_kernel(code: int, width: int) -> Callable[..., Any]:
 def doubling_slide_kernel(code: int, width: int) -> Callable[..., Any]:
     """The slide kernel for selective combines."""
 
-    @njit(cache=True, nogil=True)
+    @compile_kernel
     def slide(values, windows, rows, neutral, columns, out):  # type: ignore[no-untyped-def]
         size = values.size // width
         levels = 1

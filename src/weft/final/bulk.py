@@ -19,12 +19,12 @@ from functools import cache
 from math import isqrt
 
 import numpy as np
-from numba import njit
 
 from weft.aggregates.monoid import Monoid
 from weft.final.algebra import combine, inverse, load, store
 from weft.final.batch import doubling_slide_kernel, prefix_slide_kernel
 from weft.final.card import Card
+from weft.final.kernels import compile_kernel
 from weft.final.recompute import Recompute
 from weft.final.technique import Kernel, Technique, longest
 from weft.final.twostacks import TwoStacks
@@ -143,7 +143,7 @@ class Bulk(Technique):
 
 @cache
 def _prefix_kernel(code: int, width: int) -> Kernel:
-    @njit(cache=True, nogil=True)
+    @compile_kernel
     def answer(states, low, high, order, neutral, out):  # type: ignore[no-untyped-def]
         size = states.size // width
         prefix = np.empty((size + 1) * width, np.int64)
@@ -161,7 +161,7 @@ def _prefix_kernel(code: int, width: int) -> Kernel:
 
 @cache
 def _block_kernel(code: int, width: int) -> Kernel:
-    @njit(cache=True, nogil=True)
+    @compile_kernel
     def answer(states, low, high, order, neutral, out):  # type: ignore[no-untyped-def]
         size = states.size // width
         blocks = (size + BLOCK - 1) >> SHIFT

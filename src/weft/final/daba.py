@@ -16,10 +16,10 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
-from numba import njit
 
-from weft.final.algebra import combine, inlined, load, store
+from weft.final.algebra import combine, load, store
 from weft.final.card import Card
+from weft.final.kernels import compile_kernel, inlined
 from weft.final.technique import ChainTechnique, Kernel, longest, ring_size
 from weft.final.window import CopyPerQuery, SingleQuery
 
@@ -123,7 +123,7 @@ class DABA(ChainTechnique):
     @staticmethod
     @cache
     def answer_kernel(code: int, width: int) -> Kernel:
-        @njit(cache=True, nogil=True)
+        @compile_kernel
         def answer(states, low, high, order, chains, neutral, out):  # type: ignore[no-untyped-def]
             ring = ring_size(longest(low, high))
             values, totals = np.empty(ring * width, np.int64), np.empty(ring * width, np.int64)
@@ -139,7 +139,7 @@ class DABA(ChainTechnique):
     @staticmethod
     @cache
     def slide_kernel(code: int, width: int) -> Kernel:
-        @njit(cache=True, nogil=True)
+        @compile_kernel
         def slide(values, windows, rows, neutral, columns, out):  # type: ignore[no-untyped-def]
             for k in range(rows.size):
                 ring = ring_size(windows[k])

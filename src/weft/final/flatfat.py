@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from functools import cache
 
 import numpy as np
-from numba import njit
 
 from weft.aggregates.monoid import AFFINE, Monoid
-from weft.final.algebra import combine, inlined, load, store
+from weft.final.algebra import combine, load, store
 from weft.final.card import Card
+from weft.final.kernels import compile_kernel, inlined
 from weft.final.technique import Kernel, Technique, longest, ring_size
 from weft.final.window import SlidingWindow
 
@@ -103,7 +103,7 @@ class FlatFAT(Technique):
     @staticmethod
     @cache
     def answer_kernel(code: int, width: int) -> Kernel:
-        @njit(cache=True, nogil=True)
+        @compile_kernel
         def answer(states, low, high, order, neutral, out):  # type: ignore[no-untyped-def]
             leaves = ring_size(longest(low, high))
             tree = np.zeros(2 * leaves * width, np.int64)
@@ -119,7 +119,7 @@ class FlatFAT(Technique):
     @staticmethod
     @cache
     def slide_kernel(code: int, width: int) -> Kernel:
-        @njit(cache=True, nogil=True)
+        @compile_kernel
         def slide(values, windows, rows, neutral, columns, out):  # type: ignore[no-untyped-def]
             leaves = ring_size(windows[0])
             tree = np.empty(2 * leaves * width, np.int64)

@@ -11,11 +11,11 @@ from functools import cache
 from itertools import islice
 
 import numpy as np
-from numba import njit
 
 from weft.aggregates.monoid import Monoid
 from weft.final.algebra import combine, load, store
 from weft.final.card import Card
+from weft.final.kernels import compile_kernel
 from weft.final.technique import Kernel, Technique
 from weft.final.window import SlidingWindow
 
@@ -83,7 +83,7 @@ class Recompute(Technique):
     @staticmethod
     @cache
     def answer_kernel(code: int, width: int) -> Kernel:
-        @njit(cache=True, nogil=True)
+        @compile_kernel
         def answer(states, low, high, order, neutral, out):  # type: ignore[no-untyped-def]
             for k in order:
                 total = load(width, neutral, 0)
@@ -96,7 +96,7 @@ class Recompute(Technique):
     @staticmethod
     @cache
     def slide_kernel(code: int, width: int) -> Kernel:
-        @njit(cache=True, nogil=True)
+        @compile_kernel
         def slide(values, windows, rows, neutral, columns, out):  # type: ignore[no-untyped-def]
             column = 0
             for i in range(values.size // width):

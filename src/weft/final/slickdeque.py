@@ -13,11 +13,11 @@ from collections.abc import Iterable
 from functools import cache
 
 import numpy as np
-from numba import njit
 
 from weft.aggregates.monoid import Monoid
-from weft.final.algebra import combine, inlined, load, store
+from weft.final.algebra import combine, load, store
 from weft.final.card import Card
+from weft.final.kernels import compile_kernel, inlined
 from weft.final.technique import Kernel, Technique, longest, ring_size, still_needed
 from weft.final.window import SlidingWindow
 
@@ -95,7 +95,7 @@ class SlickDeque(Technique):
     @staticmethod
     @cache
     def answer_kernel(code: int, width: int) -> Kernel:
-        @njit(cache=True, nogil=True)
+        @compile_kernel
         def answer(states, low, high, order, neutral, out):  # type: ignore[no-untyped-def]
             ring = ring_size(longest(low, high))
             positions, nodes = np.empty(ring, np.int64), np.empty(ring * width, np.int64)
@@ -120,7 +120,7 @@ class SlickDeque(Technique):
     @staticmethod
     @cache
     def slide_kernel(code: int, width: int) -> Kernel:
-        @njit(cache=True, nogil=True)
+        @compile_kernel
         def slide(values, windows, rows, neutral, columns, out):  # type: ignore[no-untyped-def]
             ring = ring_size(windows[0])
             positions, nodes = np.empty(ring, np.int64), np.empty(ring * width, np.int64)

@@ -12,11 +12,11 @@ from functools import cache
 from itertools import islice
 
 import numpy as np
-from numba import njit
 
 from weft.aggregates.monoid import Monoid
 from weft.final.algebra import combine, inverse, load, store
 from weft.final.card import Card
+from weft.final.kernels import compile_kernel
 from weft.final.runs import by_end, chain_of
 from weft.final.technique import Kernel, Technique
 from weft.final.window import SlidingWindow
@@ -103,7 +103,7 @@ class SlickDequeInv(Technique):
     @staticmethod
     @cache
     def answer_kernel(code: int, width: int) -> Kernel:
-        @njit(cache=True, nogil=True)
+        @compile_kernel
         def answer(states, low, high, order, chain, neutral, out):  # type: ignore[no-untyped-def]
             chains = chain.max() + 1 if chain.size else 0
             answers = np.empty(chains * width, np.int64)
@@ -127,7 +127,7 @@ class SlickDequeInv(Technique):
     @staticmethod
     @cache
     def slide_kernel(code: int, width: int) -> Kernel:
-        @njit(cache=True, nogil=True)
+        @compile_kernel
         def slide(values, windows, rows, neutral, columns, out):  # type: ignore[no-untyped-def]
             size = values.size // width
             answers = np.empty(rows.size * width, np.int64)

@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from functools import cache
 
 import numpy as np
-from numba import njit
 
 from weft.aggregates.monoid import Monoid
-from weft.final.algebra import combine, inlined, load, store
+from weft.final.algebra import combine, load, store
 from weft.final.card import Card
+from weft.final.kernels import compile_kernel, inlined
 from weft.final.technique import Kernel, Technique, longest, ring_size, still_needed
 from weft.final.window import SlidingWindow
 
@@ -99,7 +99,7 @@ class SlideSide(Technique):
     @staticmethod
     @cache
     def answer_kernel(code: int, width: int) -> Kernel:
-        @njit(cache=True, nogil=True)
+        @compile_kernel
         def answer(states, low, high, order, neutral, out):  # type: ignore[no-untyped-def]
             ring = ring_size(longest(low, high) + 1)
             suffix = np.empty(ring * width, np.int64)
@@ -125,7 +125,7 @@ class SlideSide(Technique):
     @staticmethod
     @cache
     def slide_kernel(code: int, width: int) -> Kernel:
-        @njit(cache=True, nogil=True)
+        @compile_kernel
         def slide(values, windows, rows, neutral, columns, out):  # type: ignore[no-untyped-def]
             ring = ring_size(windows[0] + 1)
             suffix = np.empty(ring * width, np.int64)

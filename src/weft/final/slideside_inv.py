@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from functools import cache
 
 import numpy as np
-from numba import njit
 
 from weft.aggregates.monoid import Monoid
-from weft.final.algebra import combine, inlined, inverse, load, store
+from weft.final.algebra import combine, inverse, load, store
 from weft.final.card import Card
+from weft.final.kernels import compile_kernel, inlined
 from weft.final.technique import Kernel, Technique, longest
 from weft.final.window import SlidingWindow
 
@@ -96,7 +96,7 @@ class SlideSideInv(Technique):
     @staticmethod
     @cache
     def answer_kernel(code: int, width: int) -> Kernel:
-        @njit(cache=True, nogil=True)
+        @compile_kernel
         def answer(states, low, high, order, neutral, out):  # type: ignore[no-untyped-def]
             size = longest(low, high)
             prefix, suffix = np.empty((size + 1) * width, np.int64), np.empty((size + 1) * width, np.int64)
@@ -122,7 +122,7 @@ class SlideSideInv(Technique):
     @staticmethod
     @cache
     def slide_kernel(code: int, width: int) -> Kernel:
-        @njit(cache=True, nogil=True)
+        @compile_kernel
         def slide(values, windows, rows, neutral, columns, out):  # type: ignore[no-untyped-def]
             size = windows[0]
             prefix, suffix = np.empty((size + 1) * width, np.int64), np.empty((size + 1) * width, np.int64)

@@ -11,10 +11,10 @@ from functools import cache
 from itertools import islice
 
 import numpy as np
-from numba import njit
 
 from weft.final.algebra import combine, inverse, load, store
 from weft.final.card import Card
+from weft.final.kernels import compile_kernel
 from weft.final.technique import ChainTechnique, Kernel
 from weft.final.window import CopyPerQuery, SingleQuery
 
@@ -88,7 +88,7 @@ class SubtractOnEvict(ChainTechnique):
     @staticmethod
     @cache
     def answer_kernel(code: int, width: int) -> Kernel:
-        @njit(cache=True, nogil=True)
+        @compile_kernel
         def answer(states, low, high, order, chains, neutral, out):  # type: ignore[no-untyped-def]
             for c in range(chains.size - 1):
                 total = load(width, neutral, 0)
@@ -110,7 +110,7 @@ class SubtractOnEvict(ChainTechnique):
     @staticmethod
     @cache
     def slide_kernel(code: int, width: int) -> Kernel:
-        @njit(cache=True, nogil=True)
+        @compile_kernel
         def slide(values, windows, rows, neutral, columns, out):  # type: ignore[no-untyped-def]
             size = values.size // width
             totals = np.empty(rows.size * width, np.int64)

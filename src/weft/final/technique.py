@@ -14,8 +14,8 @@ import numpy as np
 from numba import njit
 
 from weft.aggregates.monoid import Monoid
-from weft.final.algebra import inlined
 from weft.final.card import Card
+from weft.final.kernels import inlined
 from weft.final.runs import by_chain, by_end
 from weft.final.window import SlidingWindow
 
@@ -84,8 +84,8 @@ class Technique(ABC):
     @abstractmethod
     def slide_kernel(code: int, width: int) -> Kernel:
         """``(values, windows, rows, neutral, columns, out)``: the answers of window k go to the ``columns``
-        states of ``out`` from ``rows[k]`` on. The widest window comes first, and a zero after the last: a loop
-        that ends there is not unrolled for many windows, which would slow down the few."""
+        states of ``out`` from ``rows[k]`` on. The widest window comes first, and a zero after the last: a
+        loop that ends there is not unrolled for many windows, which would slow down the few."""
 
 
 class ChainTechnique(Technique):

@@ -11,10 +11,10 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
-from numba import njit
 
 from weft.final.algebra import combine, load, store
 from weft.final.card import Card
+from weft.final.kernels import compile_kernel
 from weft.final.technique import ChainTechnique, Kernel, longest, ring_size
 from weft.final.window import CopyPerQuery, SingleQuery
 
@@ -98,7 +98,7 @@ class TwoStacks(ChainTechnique):
     @staticmethod
     @cache
     def answer_kernel(code: int, width: int) -> Kernel:
-        @njit(cache=True, nogil=True)
+        @compile_kernel
         def answer(states, low, high, order, chains, neutral, out):  # type: ignore[no-untyped-def]
             ring = ring_size(longest(low, high))
             front = np.empty(ring * width, np.int64)
@@ -128,7 +128,7 @@ class TwoStacks(ChainTechnique):
     @staticmethod
     @cache
     def slide_kernel(code: int, width: int) -> Kernel:
-        @njit(cache=True, nogil=True)
+        @compile_kernel
         def slide(values, windows, rows, neutral, columns, out):  # type: ignore[no-untyped-def]
             size = values.size // width
             totals = np.empty(rows.size * width, np.int64)

@@ -13,11 +13,11 @@ from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
-from numba import njit
 
 from weft.aggregates.monoid import Monoid
 from weft.final.algebra import combine, inverse, load, store
 from weft.final.card import Card
+from weft.final.kernels import compile_kernel
 
 
 class SlidingWindow(ABC):
@@ -163,7 +163,7 @@ def _apply(
 
 @cache
 def _combine_kernel(code: int, width: int) -> Callable[..., Any]:
-    @njit(cache=True, nogil=True)
+    @compile_kernel
     def combine_rows(older, newer, out):  # type: ignore[no-untyped-def]
         for i in range(out.size // width):
             store(width, out, i, combine(code, load(width, older, i), load(width, newer, i)))
@@ -173,7 +173,7 @@ def _combine_kernel(code: int, width: int) -> Callable[..., Any]:
 
 @cache
 def _inverse_kernel(code: int, width: int) -> Callable[..., Any]:
-    @njit(cache=True, nogil=True)
+    @compile_kernel
     def inverse_rows(total, oldest, out):  # type: ignore[no-untyped-def]
         for i in range(out.size // width):
             store(width, out, i, inverse(code, load(width, total, i), load(width, oldest, i)))

@@ -31,6 +31,9 @@ MERGE_AFTER = 1 << 20
 """Partials that a map task gathers before it merges them."""
 
 
+SLOW_COLLECTION = 0.003
+
+
 class Input(Protocol):
     """Where a map task's rows come from: the batches that Spark hands over, or files of its own."""
 
@@ -49,8 +52,7 @@ class MapTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Called by Spark with the rows of one partition."""
-        _quicken_worker()
-        return to_batches(self._parcels(batches))
+        return _tidy(to_batches(self._parcels(batches)))
 
     def _parcels(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Parcel]:
         began = time.perf_counter()
@@ -79,8 +81,7 @@ class BucketTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Called by Spark with the parcels of one bucket."""
-        _quicken_worker()
-        return to_batches(self._parcels(batches))
+        return _tidy(to_batches(self._parcels(batches)))
 
     def _parcels(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Parcel]:
         program, bucket, step = self.program.unpack(), _partition(), self.step
@@ -172,13 +173,14 @@ def _attempt() -> int:
     return context.taskAttemptId() if context else 0
 
 
-_quickened = False
+def _tidy(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """After a task's last batch, keep Spark's ``gc.collect()`` from walking through all that was loaded.
 
-
-def _quicken_worker() -> None:
-    """Keep Spark's ``gc.collect()`` after every task from walking through all that the imports brought."""
-    global _quickened
-    if not _quickened:
-        gc.collect()
+    What imports and compiled kernels brought lives as long as the worker. Once collecting takes long,
+    what is left after it is set aside for good; only garbage in cycles would stay, and that is gone by then.
+    """
+    yield from batches
+    began = time.perf_counter()
+    gc.collect()
+    if time.perf_counter() - began > SLOW_COLLECTION:
         gc.freeze()
-        _quickened = True

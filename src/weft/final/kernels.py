@@ -1,0 +1,59 @@
+"""How the kernels of this package are compiled, and when a compiled one on disk is still good."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from functools import cache, wraps
+from pathlib import Path
+from typing import Any
+
+from numba import njit
+from numba.core.caching import FunctionCache
+from numba.extending import overload
+
+OPTIONS: Any = {"forceinline": True, "_nrt": False}
+"""How functions called by kernels are compiled: into the caller, without counting references to its arrays.
+
+A function that allocates nothing has no reason to count them, and an atomic count in an inner loop costs more
+than all the rest of it.
+"""
+
+
+def compile_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a kernel; Numba keeps it on disk for each set of constants that it closes over."""
+    compiled: Any = njit(nogil=True)(function)
+    compiled._cache = _KernelCache(function)  # type: ignore[no-untyped-call]
+    return compiled  # type: ignore[no-any-return]
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """A function of kernels: compiled into each of them, with ``code`` and ``width`` as constants."""
+
+    @wraps(function)
+    def choose(*types: Any) -> Callable[..., Any]:
+        return function
+
+    overload(function, jit_options=OPTIONS, prefer_literal=True)(choose)
+    return function
+
+
+class _KernelCache(FunctionCache):
+    """Numba's own looks at the kernel's file only: a kernel holds formulas of other files, too."""
+
+    def _index_key(self, sig, codegen):  # type: ignore[no-untyped-def]
+        return (*super()._index_key(sig, codegen), _formulas())  # type: ignore[no-untyped-call]
+
+
+@cache
+def _formulas() -> int:
+    """Changes with every change of what kernels are made of."""
+    here = Path(__file__).parent
+    shared = (
+        here / "algebra.py",
+        here / "stack.py",
+        here / "technique.py",
+        here.parent / "aggregates" / "monoid.py",
+        Path(__file__),
+    )
+    return zlib.crc32(b"".join(file.read_bytes() for file in shared))
