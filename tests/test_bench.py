@@ -70,3 +70,20 @@ def test_every_benchmark_has_the_two_functions_and_a_line(name):
     assert callable(module.run)
     assert callable(module.render)
     assert 20 < len(bench.summary(module)) < 130
+
+
+@pytest.mark.slow
+def test_the_comparison_with_spark_agrees_and_sums_up(spark, monkeypatch):
+    module = bench.load("spark-native")
+    monkeypatch.setattr(module, "COUNTS", (1, 5))
+    monkeypatch.setattr(module, "QUICK_ROWS", 20_000)
+    monkeypatch.setattr(module, "FILES", 2)
+    monkeypatch.setattr(module, "TRIES", 1)
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    try:
+        result = module.run(True, lambda *step: None)
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", before)
+    assert [row["queries"] for row in result.rows] == [1, 5]
+    assert all(value > 0 for value in result.figures.values())
+    assert module.render(result).row_count == 2

@@ -12,7 +12,7 @@ from weft.aggregates import FUNCTIONS
 
 
 def warm() -> float:
-    """Run every aggregate over a few rows; returns the seconds it took. Other techniques compile when used."""
+    """Run every aggregate over a few rows; returns the seconds it took."""
     began = time.perf_counter()
     start = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
     rows = 64

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import inf
 from pathlib import Path
 
@@ -10,7 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.cost import OMEGAS, Constants, composite_cost, find_omega, find_price, operations_per_edge, separate_cost
+from weft.cost import (
+    OMEGAS,
+    Constants,
+    composite_cost,
+    find_omega,
+    find_price,
+    operations_per_edge,
+    separate_cost,
+)
 from weft.cost.load import NOTHING, final_operations, loads_of
 from weft.errors import JobError, QueryError
 from weft.query import Window
@@ -28,8 +37,8 @@ def tree(*windows: Window) -> tuple[float, float]:
 
 
 def test_weave_share_example_3() -> None:
-    # Guirguis et al. 2011, example 3, at 1.2 rows per second. The paper prints 11.6 for no sharing, which its own
-    # equation 3 does not give.
+    # Guirguis et al. 2011, example 3, at 1.2 rows per second. The paper prints 11.6 for no sharing,
+    # which its own equation 3 does not give.
     assert separate_cost(1.2, [tree(A), tree(B), tree(C)]) == pytest.approx(5.5)
     assert separate_cost(1.2, [tree(A, C), tree(B)]) == pytest.approx(4.3)
     assert separate_cost(1.2, [tree(A, B, C)]) == pytest.approx(4.4)
@@ -97,13 +106,17 @@ def test_omega_is_positive_and_never_less_with_more_queries(
 ) -> None:
     ranges, slides = np.array(some, dtype=np.float64).T
     values = [operations_per_edge(technique, edges, ranges[:n], slides[:n]) for n in range(1, len(some) + 1)]
-    assert values[0] >= 0 and all(a <= b + 1e-9 for a, b in zip(values, values[1:]))
+    assert values[0] >= 0 and all(a <= b + 1e-9 for a, b in pairwise(values))
 
 
-@pytest.mark.parametrize("technique", ["recompute", "soe", "twostacks", "daba", "flatfit", "slickdeque-noninv"])
+@pytest.mark.parametrize(
+    "technique", ["recompute", "soe", "twostacks", "daba", "flatfit", "slickdeque-noninv"]
+)
 @given(queries, st.floats(0.5, 2))
 @settings(deadline=None, max_examples=30)
-def test_loads_price_trees_as_their_queries_do(technique: str, some: list[tuple[int, int]], edges: float) -> None:
+def test_loads_price_trees_as_their_queries_do(
+    technique: str, some: list[tuple[int, int]], edges: float
+) -> None:
     ranges, slides = np.array(some, dtype=np.float64).T
     code = find_omega(technique).code
     one = loads_of(ranges, slides, np.zeros(len(some), np.int64), 1)[0]

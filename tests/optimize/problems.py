@@ -13,9 +13,7 @@ from weft.optimize.windows import SECOND, Windows
 
 Rows = Sequence[tuple[int, int, int]]
 
-rows = st.lists(
-    st.tuples(st.integers(1, 60), st.integers(1, 12), st.integers(0, 12)), min_size=1, max_size=8
-)
+rows = st.lists(st.tuples(st.integers(1, 60), st.integers(1, 12), st.integers(0, 12)), min_size=1, max_size=8)
 """Windows as (range, slide, offset) in seconds."""
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from problems import EXAMPLE_3, Rows, problem, rows
 
 import weft
 from weft.cost import OMEGAS
@@ -15,21 +16,29 @@ from weft.optimize.problem import Grouping
 from weft.optimize.workload import Workload
 from weft.slicing.count import COUNTERS
 
-from problems import EXAMPLE_3, Rows, problem, rows
-
 every = pytest.mark.parametrize("name", STRATEGIES)
 cost_based = pytest.mark.parametrize("name", [s.name for s in STRATEGIES.values() if s.cost_based])
 quick = settings(deadline=None, max_examples=25)
 
 
-def cost(some: Rows, name: str, rate: float = 10.0, technique: str = "recompute", model: str = "separate") -> float:
+def cost(
+    some: Rows, name: str, rate: float = 10.0, technique: str = "recompute", model: str = "separate"
+) -> float:
     strategy = find_strategy(name)
     made = problem(some, rate, technique, model, merge=strategy.merge)
     return made.costs(strategy(made)).total
 
 
 def test_the_registry_has_what_the_papers_have() -> None:
-    one = {"no-share", "share-all", "random", "exhaustive", "local-search", "insert-then-weave", "weave-share"}
+    one = {
+        "no-share",
+        "share-all",
+        "random",
+        "exhaustive",
+        "local-search",
+        "insert-then-weave",
+        "weave-share",
+    }
     group = {"G_RAND", "G_RR", "G_TL"}
     weave = {"W_RAND", "W_RR", "W_TL", "W_TN", "W_I"}
     both = {"WG_RAND", "WG_RR", "WG_TL", "WG_TN", "WG_I"}
@@ -119,7 +128,7 @@ def test_many_classes_are_woven_in_blocks(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("weft.optimize.weaving.TOGETHER", 16)
     blocks = find_strategy("weave-share")(made)
     assert blocks.trees < len(made)
-    assert whole <= made.costs(blocks).total < 1.5 * whole
+    assert made.costs(blocks).total == pytest.approx(whole, rel=0.1)
 
 
 def test_same_slide_and_phase_are_one_class() -> None:
@@ -160,7 +169,10 @@ def test_calibrated_plans_are_in_nanoseconds() -> None:
         ({"capacities": [1.0, 2.0], "nodes": 3}, "3 nodes but 2 capacities; give one of the two"),
         ({"model": "free"}, "no cost model is called 'free'"),
         ({"slicer": "knife"}, "no slicer is called 'knife'"),
-        ({"strategy": "weave-share", "options": {"speed": 1}}, "has no option 'speed'; it has counter, lookup"),
+        (
+            {"strategy": "weave-share", "options": {"speed": 1}},
+            "has no option 'speed'; it has counter, lookup",
+        ),
         ({"strategy": "weave-share", "options": {"counter": "abacus"}}, "no counter is called 'abacus'"),
         ({"strategy": "local-search", "options": {"start": "here"}}, "starts from no-share or random"),
         ({"strategy": "random", "options": {"trees": 0}}, "at least one tree, not 0"),
@@ -174,7 +186,7 @@ def test_what_cannot_be_planned(arguments: dict[str, object], message: str) -> N
 
 def test_exhaustive_refuses_many_windows() -> None:
     with pytest.raises(QueryError, match="at most 14 windows with different edges, not 20; use weave-share"):
-        plan([q for q in Workload(queries=200, longest=20, overlap=5).as_queries()], strategy="exhaustive")
+        plan(Workload(queries=200, longest=20, overlap=5).as_queries(), strategy="exhaustive")
 
 
 def test_groupings_are_numbered_by_first_class() -> None:

@@ -129,7 +129,9 @@ def test_the_intersection_of_two_progressions(a: Progression, b: Progression) ->
 
 def test_a_long_period_is_refused_with_a_remedy() -> None:
     primes = [p for p in range(2, 60) if all(p % d for d in range(2, p))]
-    with pytest.raises(Unaffordable, match=r"one period .* has 1,?9.* bits.*count the edges with F1 or merged F1"):
+    with pytest.raises(
+        Unaffordable, match=r"one period .* has 1,?9.* bits.*count the edges with F1 or merged F1"
+    ):
         bitset(Progression(p, 0) for p in primes)
 
 
@@ -159,8 +161,13 @@ def test_the_planner_says_how_a_rate_was_found() -> None:
     assert measure_rate(shifted((6, 0), (6, 1))) == measure_rate(shifted((6, 0), (6, 1), (6, 0)))
     assert measure_rate(shifted((6, 0), (6, 1))).how == "formula"
     assert measure_rate(shifted((9, 0), (6, 1))).how == "bit set"
-    assert measure_rate(shifted((10_007, 0), (10_009, 1))).exact == Fraction(1, 10_007) + Fraction(10_006, 10_007 * 10_009)
-    many = [Progression(int(p), int(r)) for p, r in zip(random.integers(50, 3600, 400), random.integers(0, 3600, 400))]
+    assert measure_rate(shifted((10_007, 0), (10_009, 1))).exact == Fraction(1, 10_007) + Fraction(
+        10_006, 10_007 * 10_009
+    )
+    many = [
+        Progression(int(p), int(r))
+        for p, r in zip(random.integers(50, 3600, 400), random.integers(0, 3600, 400))
+    ]
     assert measure_rate(many).how == "sample"
 
 

@@ -46,6 +46,7 @@ def test_as_spark_answers(frame: DataFrame) -> None:
 def test_as_the_in_process_runner_answers(frame: DataFrame, rows: pa.Table) -> None:
     frames = weft.share(frame, trades.queries(), time="ts", buckets=5)
     assert list(frames) == ["busy", "calm", "everything"]
+    assert trades.close(trades.rows_of(frames.to_arrow()), trades.expected(rows))
     assert trades.close(collected(frames), trades.expected(rows))
 
 
@@ -106,6 +107,7 @@ def test_large_results_stay_with_the_workers(
     monkeypatch.setattr(batch, "SMALL", 10)
     frames = weft.share(frame, trades.queries(), time="ts")
     assert trades.close(collected(frames), trades.expected(rows))
+    assert trades.close(trades.rows_of(frames.to_arrow()), trades.expected(rows))
     assert frames["busy"].schema["window_start"].dataType == T.TimestampType()
 
 

@@ -21,8 +21,8 @@ from weft.final.window import SlidingWindow
 CARD = Card(
     title="B-Int",
     paper="Arasu, Widom: Resource Sharing in Continuous Sliding-Window Aggregates. VLDB 2004",
-    amortised="1 + log2 n",
-    worst="3 log2 n",
+    amortised="log2 n",
+    worst="log2 n; 3 log2 n if n is no power of two",
     all_queries="n log2 n",
     space="2 * 2^ceil(log2 n)",
 )

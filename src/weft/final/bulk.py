@@ -33,9 +33,9 @@ from weft.final.window import SlidingWindow
 CARD = Card(
     title="bulk",
     paper="this project, after van Herk 1992, Gil and Werman 1993, and Arasu and Widom, VLDB 2004",
-    amortised="2 with an inverse, else 5",
-    worst="batch",
-    all_queries="n with an inverse, else 3n",
+    amortised="2 with an inverse, else 5 in a batch and 3 + sqrt n step by step",
+    worst="a whole batch at once",
+    all_queries="n with an inverse, else 3n in a batch",
     space="n with an inverse, else 2n and n/32 log2 n",
 )
 
@@ -58,11 +58,12 @@ class BulkWindow(SlidingWindow):
 
     def __init__(self, monoid: Monoid, windows: Iterable[int]) -> None:
         super().__init__(monoid, windows)
-        self.block = 1 if monoid.invertible else isqrt(self.capacity)
-        # prefix[p]: with an inverse the total of all before p, else of p's block up to and with p.
+        # prefix[p] is the total of all partials before p; suffix[p] that of p's block from p on.
         self.prefix: dict[int, np.ndarray] = {0: monoid.identity(1)} if monoid.invertible else {}
         self.suffix: dict[int, np.ndarray] = {}
+        self.block = isqrt(self.capacity)
         self.newest: list[np.ndarray] = []
+        self.total: np.ndarray | None = None
 
     @property
     def memory(self) -> int:
@@ -72,17 +73,17 @@ class BulkWindow(SlidingWindow):
         if self.monoid.invertible:
             self.prefix[self.end + 1] = self.combine(self.prefix[self.end], partial)
             return
-        self.prefix[self.end] = self.combine(self.prefix[self.end - 1] if self.newest else None, partial)
         self.newest.append(partial)
+        self.total = self.combine(self.total, partial)
         if len(self.newest) == self.block:
             total = None
-            for at in range(self.end, self.end - self.block, -1):
+            for at in range(self.end, max(self.end - self.block, self.first - 1), -1):
                 total = self.combine(self.newest.pop(), total)
                 self.suffix[at] = total
+            self.newest, self.total = [], None
 
     def _evict(self) -> None:
-        self.prefix.pop(self.first)
-        self.suffix.pop(self.first, None)
+        (self.prefix if self.monoid.invertible else self.suffix).pop(self.first, None)
 
     def _query(self, n: int) -> np.ndarray:
         at, answer = self.end - n, None
@@ -91,9 +92,10 @@ class BulkWindow(SlidingWindow):
         while at in self.suffix:
             answer = self.combine(answer, self.suffix[at])
             at += self.block - at % self.block
-        if at % self.block == 0 and at < self.end:
-            return self.combine(answer, self.prefix[self.end - 1])
-        for partial in self.newest[len(self.newest) - (self.end - at) :]:
+        left = self.end - at
+        if left == len(self.newest):
+            return self.combine(answer, self.total)
+        for partial in self.newest[len(self.newest) - left :]:
             answer = self.combine(answer, partial)
         return self.combine(answer, None)
 

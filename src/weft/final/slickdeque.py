@@ -62,7 +62,7 @@ class SlickDequeWindow(SlidingWindow):
     def _insert(self, partial: np.ndarray) -> None:
         while len(self.deques) < len(partial):
             self.deques.append(deque())
-        for nodes, state in zip(self.deques, partial[:, np.newaxis]):
+        for nodes, state in zip(self.deques, partial[:, np.newaxis, :]):
             while nodes and np.array_equal(self.combine(nodes[-1][1], state), state):
                 nodes.pop()
             nodes.append((self.end, state))

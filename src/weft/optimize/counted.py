@@ -7,6 +7,9 @@ probing it with the tree that has fewer edges.
 
 from __future__ import annotations
 
+import time
+from itertools import combinations
+from math import inf
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,7 +20,7 @@ from weft.errors import QueryError
 from weft.optimize.problem import Problem
 from weft.optimize.table import union_rate
 from weft.optimize.windows import SECOND
-from weft.slicing.count import COUNTERS, MergedF1
+from weft.slicing.count import COUNTERS, MergedF1, Unaffordable
 from weft.slicing.count.bitset import common_unit
 from weft.slicing.progression import Progression
 
@@ -38,37 +41,42 @@ class EdgeSets(Protocol):
         """The edges of both."""
 
 
-def weave_counted(problem: Problem, counter: str, lookup: bool, bitmap: bool, smaller: bool) -> np.ndarray:
-    """The tree of each class, as the compiled greedy finds it, by one of the counters."""
+def weave_counted(
+    problem: Problem, counter: str, lookup: bool, bitmap: bool, smaller: bool, seconds: float = inf
+) -> np.ndarray:
+    """The tree of each class, as the compiled greedy finds it, by one of the counters; within ``seconds``."""
     sets = _find_sets(problem, counter, bitmap, smaller)
     edges = [sets.of_class(i) for i in range(len(problem))]
     loads = problem.loads.copy()
     label = np.arange(len(problem))
     alive = list(range(len(problem)))
-    saved: dict[tuple[int, int], float] = {}
+    saved = np.full((len(problem), len(problem)), -inf)
     price, code = problem.price, problem.code
+    end = time.monotonic() + seconds
 
     def cost(rate: float, i: int, more: np.ndarray = NOTHING) -> float:
         return float(price.combine * final_operations(code, rate, loads[i], more))
 
+    def compare(i: int, j: int) -> None:
+        if time.monotonic() > end:
+            raise Unaffordable(f"weaving with {counter} took more than {seconds} s", "use the common table")
+        apart = cost(sets.rate(edges[i]), i) + cost(sets.rate(edges[j]), j)
+        together = cost(sets.rate_of_union(edges[i], edges[j]), i, loads[j])
+        saved[min(i, j), max(i, j)] = price.tree + apart - together
+
+    for i, j in combinations(alive, 2):
+        compare(i, j)
     while len(alive) > 1:
-        best, pair = 0.0, None
-        for at, i in enumerate(alive):
-            for j in alive[at + 1 :]:
-                if (i, j) not in saved or not lookup:
-                    together = cost(sets.rate_of_union(edges[i], edges[j]), i, loads[j])
-                    apart = cost(sets.rate(edges[i]), i) + cost(sets.rate(edges[j]), j)
-                    saved[i, j] = price.tree + apart - together
-                if saved[i, j] > best:
-                    best, pair = saved[i, j], (i, j)
-        if pair is None:
+        i, j = map(int, np.unravel_index(np.argmax(saved), saved.shape))
+        if saved[i, j] <= 0:
             break
-        i, j = pair
         edges[i] = sets.union(edges[i], edges[j])
         add_load(loads[i], loads[j])
         label[label == j] = i
         alive.remove(j)
-        saved = {key: value for key, value in saved.items() if i not in key and j not in key}
+        saved[j] = saved[:, j] = -inf
+        for a, b in combinations(alive, 2) if not lookup else ((i, k) for k in alive if k != i):
+            compare(a, b)
     return label
 
 
@@ -131,7 +139,7 @@ class Merged:
 
     def rate_of_union(self, a: MergedF1, b: MergedF1) -> float:
         """Edges per second of both together."""
-        return float(a.rate + b.rate - a.common(b)) * SECOND
+        return float(a.rate_with(b)) * SECOND
 
     def union(self, a: MergedF1, b: MergedF1) -> MergedF1:
         """The edges of both."""

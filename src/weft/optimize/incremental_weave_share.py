@@ -3,7 +3,9 @@
 Guirguis et al., CIKM 2011, section 5.2. A new query is a tree of its own and merged while that pays; so is a
 tree that lost a query. The cost of plans made from scratch, against the number of queries, is a curve whose
 slope foretells what such a plan would cost now; when the running plan costs more than that by more than the
-tolerance, it is made from scratch again, in the background where an executor is given.
+tolerance, it is made from scratch again, in the background where an executor is given. The curve bends, so
+that a slope learned from few queries foretells nothing about many: a new point is taken as well whenever
+there are twice or half as many queries as at the last.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
+from math import isinf
 
 import numpy as np
 
@@ -47,15 +50,19 @@ class Curve:
         self.points.append((queries, cost))
 
     def extrapolate(self, queries: int) -> float:
-        """What a plan from scratch should cost, going on from the last at the slope of the last two."""
-        if len(self.points) < 2:
-            return np.inf
+        """What a plan from scratch should cost, going on from the last point at the slope of the last two."""
         (before, less), (last, cost) = self.points[-2:]
         return max(cost + (cost - less) / (last - before) * (queries - last), 0.0)
 
     def exceeded(self, queries: int, cost: float, tolerance: float) -> bool:
-        """Whether a running plan costs more than that by more than the tolerance."""
-        return cost > (1 + tolerance) * self.extrapolate(queries)
+        """Whether a running plan costs more than that by more than the tolerance, or the slope is too old."""
+        last = self.points[-1][0]
+        if not last:
+            return True
+        if isinf(tolerance):
+            return False
+        far = queries >= 2 * last or 2 * queries <= last
+        return far or cost > (1 + tolerance) * self.extrapolate(queries)
 
 
 @strategy("incremental-weave-share", cost_based=True)
@@ -70,7 +77,7 @@ def incremental_weave_share(problem: Problem, *, tolerance: float = TOLERANCE, a
         dirty = np.zeros(len(problem), dtype=np.bool_)
         dirty[labels[arrived[low : low + at_once]]] = True
         cost = _weave_again(problem, labels, here, dirty)
-        if curve.exceeded(len(here), cost, tolerance) or low == 0:
+        if curve.exceeded(len(here), cost, tolerance):
             labels[here] = here
             cost = _weave_again(problem, labels, here, np.ones(len(problem), dtype=np.bool_))
             curve.add(len(here), cost)
@@ -188,7 +195,7 @@ class IncrementalWeaveShare:
         woven = weave_classes(problem, start, dirty=dirty) if dirty.any() else start
         self._keep(problem, woven)
         cost = problem.costs(Grouping.of(woven)).total
-        if len(self.curve.points) < 2 or self.curve.exceeded(len(self._queries), cost, self.tolerance):
+        if self.curve.exceeded(len(self._queries), cost, self.tolerance):
             self._rebuild(problem)
 
     def _keep(self, problem: Problem, woven: np.ndarray) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ from weft.query import Query
 from weft.spark.failure import surfaced
 from weft.spark.frames import Frames, frame_of, struct_of
 from weft.spark.inputs import FileRows
-from weft.spark.job import Outcome, one_task, plan_job, rows_of, run_job
+from weft.spark.job import one_task, plan_job, rows_of, run_job
 from weft.spark.payload import from_batches
 from weft.spark.prepare import check_buckets, prepare, session_of
 from weft.spark.session import shipping
@@ -42,7 +42,7 @@ def share(
     technique: str = "auto",
     buckets: int | None = None,
     strict: bool = False,
-) -> Mapping[str, DataFrame]:
+) -> Frames:
     """Answer all queries over a DataFrame, or over files, now and in one pass; one DataFrame per query.
 
     Every window that holds a row is answered. ``strict`` lets a value that cannot be computed stop the
@@ -61,7 +61,12 @@ def share(
     names = tuple(q.name for q in program.queries)
     if any(report["results"] > SMALL // buckets for report in outcome.reports):
         return Frames(_Far(frame, input, program, carried, Step(buckets, until=END)), names)
-    return Frames(_Near(session, program, outcome), names)
+    schemas = {name: program.result_schema(name) for name in names}
+    held = {
+        name: outcome.results[name].cast(schema) if name in outcome.results else schema.empty_table()
+        for name, schema in schemas.items()
+    }
+    return Frames(lambda name: frame_of(held[name], session), names, held)
 
 
 def _files(files: Files, spark: SparkSession) -> tuple[DataFrame, Input]:
@@ -69,18 +74,6 @@ def _files(files: Files, spark: SparkSession) -> tuple[DataFrame, Input]:
     for path in skipped:
         log.warning("file '%s' cannot be read, and is left out", path)
     return one_task(spark, len(shares)), FileRows(files, shares)
-
-
-class _Near:
-    """Makes a query's results, held here, into a DataFrame."""
-
-    def __init__(self, spark: SparkSession, program: Program, outcome: Outcome) -> None:
-        self.spark, self.program, self.results = spark, program, outcome.results
-
-    def __call__(self, name: str) -> DataFrame:
-        schema = self.program.result_schema(name)
-        table = self.results[name] if name in self.results else schema.empty_table()
-        return frame_of(table.cast(schema), self.spark)
 
 
 class _Far:

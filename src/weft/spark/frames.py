@@ -11,10 +11,18 @@ from pyspark.sql.types import StructType
 
 
 class Frames(Mapping[str, DataFrame]):
-    """Results by query, each made into a DataFrame when it is asked for."""
+    """Results by query, each made into a DataFrame when it is asked for.
 
-    def __init__(self, make: Callable[[str], DataFrame], names: tuple[str, ...]) -> None:
-        self._make, self._names = make, names
+    ``held`` has the results as tables where they are in this process already.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[str], DataFrame],
+        names: tuple[str, ...],
+        held: Mapping[str, pa.Table] | None = None,
+    ) -> None:
+        self._make, self._names, self._held = make, names, held
         self._made: dict[str, DataFrame] = {}
 
     def __getitem__(self, name: str) -> DataFrame:
@@ -29,6 +37,12 @@ class Frames(Mapping[str, DataFrame]):
 
     def __len__(self) -> int:
         return len(self._names)
+
+    def to_arrow(self) -> dict[str, pa.Table]:
+        """All results as Arrow tables; without another job where they are in this process already."""
+        if self._held is not None:
+            return dict(self._held)
+        return {name: self[name].toArrow() for name in self._names}
 
     def __repr__(self) -> str:
         return f"Frames({', '.join(self._names)})"

@@ -16,9 +16,16 @@ from fractions import Fraction
 from math import gcd, lcm, prod
 from typing import Any
 
+import numpy as np
+from numba import njit
+
 from weft.slicing.count.bitset import common_unit
 from weft.slicing.count.limits import Unaffordable
 from weft.slicing.progression import Progression, reduce_progressions
+
+WORD, WRAP = 1 << 62, 1 << 64
+ONE = Fraction(1)
+NO_WORDS = np.zeros((0, 3), dtype=np.int64)
 
 MOST = 1 << 20
 """Intersections computed for one count before it is refused: about two seconds."""
@@ -37,11 +44,15 @@ def merged_f1(progressions: Iterable[Progression], most: int = MOST) -> Fraction
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """Progressions linked by common factors: their period, their terms, and edges per tick."""
+    """Progressions linked by common factors: their period, their terms, and edges per tick.
+
+    ``words`` are the terms as rows of (lcm, residue, coefficient) where all fit machine words, else empty.
+    """
 
     period: int
     terms: Terms
     density: Fraction
+    words: np.ndarray
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +71,7 @@ class MergedF1:
     clock: tuple[int, int]
     components: tuple[Component, ...]
     density: Fraction
+    period: int
 
     @classmethod
     def of(
@@ -76,7 +88,8 @@ class MergedF1:
     @classmethod
     def _of(cls, clock: tuple[int, int], components: Iterable[Component]) -> MergedF1:
         some = tuple(components)
-        return cls(clock, some, 1 - prod((1 - c.density for c in some), start=Fraction(1)))
+        density = some[0].density if len(some) == 1 else 1 - prod((1 - c.density for c in some), start=ONE)
+        return cls(clock, some, density, prod(c.period for c in some))
 
     @property
     def rate(self) -> Fraction:
@@ -85,7 +98,13 @@ class MergedF1:
 
     def common(self, other: MergedF1, most: int = MOST) -> Fraction:
         """Edges per unit of time that both have, from the terms of both and nothing else."""
-        return self.rate + other.rate - self._joined(other, Budget(most), with_terms=False).rate
+        return self.rate + other.rate - self.rate_with(other, most)
+
+    def rate_with(self, other: MergedF1, most: int = MOST) -> Fraction:
+        """Edges per unit of time of both together, without their terms."""
+        if self.clock == other.clock and gcd(self.period, other.period) == 1:
+            return (self.density + other.density - self.density * other.density) / self.clock[0]
+        return self._joined(other, Budget(most), with_terms=False).rate
 
     def union(self, other: MergedF1, most: int = MOST) -> MergedF1:
         """The edges of both."""
@@ -169,7 +188,9 @@ def _join(parts: list[Terms], budget: Budget) -> Component:
         terms = _added(terms, more, budget)
     period = lcm(*(key[0] for key in terms))
     edges = sum(c * (period // n) for (n, _), c in terms.items())
-    return Component(period, terms, Fraction(edges, period))
+    fit = period < WORD and all(-WORD < c < WORD for c in terms.values())
+    words = np.array([(*key, c) for key, c in terms.items()] if fit else [], dtype=np.int64).reshape(-1, 3)
+    return Component(period, terms, Fraction(edges, period), words)
 
 
 def _meet(mine: list[Component], theirs: list[Component], budget: Budget) -> Component:
@@ -178,13 +199,36 @@ def _meet(mine: list[Component], theirs: list[Component], budget: Budget) -> Com
     b = theirs[0] if len(theirs) == 1 else _join([c.terms for c in theirs], budget)
     budget.spend(len(a.terms) * len(b.terms))
     period = lcm(a.period, b.period)
+    if period < WORD and len(a.words) and len(b.words):
+        common = int(_common_words(a.words, b.words, period)) % WRAP
+    else:
+        common = _common(a.terms, b.terms, period)
+    return Component(period, {}, a.density + b.density - Fraction(common, period), NO_WORDS)
+
+
+def _common(a: Terms, b: Terms, period: int) -> int:
+    """Instants of one period in both."""
     common = 0
-    for (m, r), c in a.terms.items():
-        for (n, s), d in b.terms.items():
+    for (m, r), c in a.items():
+        for (n, s), d in b.items():
             factor = gcd(m, n)
             if (r - s) % factor == 0:
                 common += c * d * (period // m // (n // factor))
-    return Component(period, {}, a.density + b.density - Fraction(common, period))
+    return common
+
+
+@njit(cache=True, nogil=True)
+def _common_words(a, b, period):  # type: ignore[no-untyped-def]
+    """The same in machine words: parts of the sum may wrap around, the sum itself is at most the period."""
+    common = np.int64(0)
+    for i in range(a.shape[0]):
+        for j in range(b.shape[0]):
+            m, n = a[i, 0], b[j, 0]
+            while n:
+                m, n = n, m % n
+            if (a[i, 1] - b[j, 1]) % m == 0:
+                common += a[i, 2] * b[j, 2] * (period // a[i, 0] // (b[j, 0] // m))
+    return common
 
 
 def _finer(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
