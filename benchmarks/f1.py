@@ -18,6 +18,7 @@ from weft.optimize.planner import make_price
 from weft.optimize.problem import Problem
 from weft.optimize.weaving import weave_classes
 from weft.optimize.workload import Workload
+from weft.slicing import Progression
 from weft.slicing.count import COUNTERS, Unaffordable
 
 NORMAL = Workload(queries=1000, longest=1000, overlap=10)
@@ -66,8 +67,13 @@ def run(quick: bool, progress: Progress) -> Result:
     for at, (name, work, key, value) in enumerate(points):
         progress(f"{name} = {value:g}", at, len(points))
         rows.append(measure(name, replace(work, **{key: value}), value, limit))
+    progress("one tree of primes", len(points), len(points))
+    rows += [count_primes(n, limit) for n in (5, 10, 13, 15)]
     progress("done", len(points), len(points))
-    return Result("f1", rows, figures(rows), [f"Each counter had {limit:g} s of time per point."])
+    remark = (
+        f"Each counter had {limit:g} s of CPU per point. Rows 'primes' count the edges of one tree, once."
+    )
+    return Result("f1", rows, figures(rows), [remark])
 
 
 def warm_up() -> None:
@@ -102,6 +108,35 @@ def measure(name: str, work: Workload, value: float, limit: float) -> dict[str, 
     return row
 
 
+def count_primes(n: int, limit: float) -> dict[str, Any]:
+    """Seconds to count the edges of one tree whose slides are the first n primes.
+
+    Fifteen is as many as have a period that fits a machine word.
+    """
+    primes = [p for p in range(2, 200) if all(p % d for d in range(2, p))][:n]
+    edges = [Progression(p, 0) for p in primes]
+    row: dict[str, Any] = {
+        "sweep": "primes",
+        "value": n,
+        "classes": n,
+        "trees": 1,
+        "gave_up": {},
+        "table": None,
+    }
+    answers = set()
+    for counter, count in COUNTERS.items():
+        start = time.process_time()
+        try:
+            answers.add(count(edges))
+            row[counter] = time.process_time() - start
+        except Unaffordable:
+            row[counter] = None
+            row["gave_up"][counter] = "size"
+    if len(answers) != 1:
+        raise AssertionError(f"the counters disagree on {n} primes: {answers}")
+    return row
+
+
 def figures(rows: list[dict[str, Any]]) -> dict[str, float]:
     """Ratios where both sides of them finished."""
 
@@ -117,6 +152,7 @@ def figures(rows: list[dict[str, Any]]) -> dict[str, float]:
         "f1_over_f1_opt_mean": float(np.mean(ratios("f1", "f1-opt", *every))),
         "f1_over_merged_f1_diverse_mean": float(np.mean(ratios("f1", "merged-f1", "longest", "overlap"))),
         "f1_over_merged_f1_diverse_max": max(ratios("f1", "merged-f1", "longest", "overlap")),
+        "f1_over_merged_f1_primes_max": max(ratios("f1", "merged-f1", "primes")),
         "points_finished_bitset": float(np.mean([r["bitset"] is not None for r in rows])),
         "points_finished_f1": float(np.mean([r["f1"] is not None for r in rows])),
         "points_finished_merged_f1": float(np.mean([r["merged-f1"] is not None for r in rows])),
@@ -132,7 +168,11 @@ def render(result: Result) -> Table:
         shown.add_column(heading, justify="left" if heading == "sweep" else "right")
     for row in result.rows:
         times = [f"{row[c]:.3f}" if row[c] is not None else f"({row['gave_up'][c]})" for c in (*COUNTERS,)]
-        paper = PAPER[row["sweep"]]
+        paper = PAPER.get(row["sweep"])
         cells = [row["sweep"], f"{row['value']:g}", str(row["classes"]), str(row["trees"]), *times]
-        shown.add_row(*cells, f"{row['table']:.3f}", f"{paper['bitset_stops']:g}")
+        shown.add_row(
+            *cells,
+            "" if row["table"] is None else f"{row['table']:.3f}",
+            f"{paper['bitset_stops']:g}" if paper else "",
+        )
     return shown

@@ -10,9 +10,8 @@ class WeftError(Exception):
 class QueryError(WeftError):
     """A query that cannot run: names the query, the position in its text, and the remedy.
 
-    >>> error = QueryError("unknown column 'prise'", query="busy", position=(2, 8), hint="did you mean 'price'?")
-    >>> print(error)
-    query 'busy', line 2, column 8: unknown column 'prise'; did you mean 'price'?
+    >>> print(QueryError("unknown column 'prise'", query="busy", position=(2, 8), hint="is it 'price'?"))
+    query 'busy', line 2, column 8: unknown column 'prise'; is it 'price'?
     """
 
     def __init__(

@@ -92,6 +92,20 @@ def test_numbers_of_partials_that_change_from_slide_to_slide(technique: type) ->
         assert window.query(n).tolist() == oracle.query(n).tolist()
 
 
+@pytest.mark.parametrize("technique", techniques_for(MONOIDS["sum of floats"]), ids=lambda t: t.name)
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e308, 1e17])
+def test_a_float_that_has_left_leaves_no_trace(technique: type, bad: float) -> None:
+    window = technique.window(MONOIDS["sum of floats"], [4, 3])
+    for i, value in enumerate([0.1, 0.2, bad, bad, *([0.1] * 12)]):
+        if len(window) == 4:
+            window.evict()
+        window.insert(np.array([[value, 0.0]]).view(np.int64))
+        for n in (4, 3):
+            total = window.query(min(n, len(window))).view(np.float64)[0]
+            if i >= 3 + n:
+                assert total.sum() == pytest.approx(n * 0.1, rel=1e-15)
+
+
 @pytest.mark.parametrize("technique", TECHNIQUES.values(), ids=TECHNIQUES)
 def test_misuse_is_refused(technique: type) -> None:
     monoid = next(m for m in MONOIDS.values() if not technique.card.lacks(m))

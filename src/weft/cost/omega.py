@@ -63,7 +63,9 @@ OMEGAS = {
 ALIASES = {
     "auto": "bulk",
     "slickdeque": "slickdeque-noninv",
+    "slickdeque_inv": "slickdeque-inv",
     "slideside": "slideside-noninv",
+    "slideside_inv": "slideside-inv",
     "daba_lite": "daba",
 }
 

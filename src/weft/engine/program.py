@@ -13,9 +13,10 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from weft.aggregates import FUNCTIONS, AggregateFunction, Part
+from weft.aggregates import FUNCTIONS, AggregateFunction, Monoid, Part
 from weft.errors import QueryError
 from weft.expr import arrow_type, check, check_predicate, sql_type
+from weft.final import check_technique
 from weft.plan import Plan, Tree
 from weft.query import Aggregate, Column, Expr, Query, Window
 from weft.slicing import Progression
@@ -145,6 +146,7 @@ def compile_plan(plan: Plan, schema: pa.Schema, time: str, strict: bool = False)
                     query, number, groupings.index(query.group_by), predicates.index(query.predicate), answers
                 )
             )
+    _check_techniques(plan, entries, groupings, parts)
     program = Program(
         plan,
         schema,
@@ -168,6 +170,22 @@ def compile_plan(plan: Plan, schema: pa.Schema, time: str, strict: bool = False)
         except QueryError as error:
             raise error.of(query.name) from None
     return program
+
+
+def _check_techniques(
+    plan: Plan,
+    entries: Sequence[Entry],
+    groupings: Sequence[tuple[str, ...]],
+    parts: dict[tuple[str, ...], dict[Part, int]],
+) -> None:
+    """A tree's technique must be able to run every part that the tree's queries need."""
+    needed: list[dict[str, Monoid]] = [{} for _ in plan.trees]
+    for entry in entries:
+        known = list(parts[groupings[entry.grouping]])
+        for number in {n for answer in entry.answers for n in answer.parts}:
+            needed[entry.tree][str(known[number])] = known[number].monoid
+    for tree, monoids in zip(plan.trees, needed):
+        check_technique(tree.technique, monoids)
 
 
 def _check_names(queries: Sequence[Query]) -> None:

@@ -52,13 +52,13 @@ def weave_counted(
     alive = list(range(len(problem)))
     saved = np.full((len(problem), len(problem)), -inf)
     price, code = problem.price, problem.code
-    end = time.monotonic() + seconds
+    end = time.process_time() + seconds
 
     def cost(rate: float, i: int, more: np.ndarray = NOTHING) -> float:
         return float(price.combine * final_operations(code, rate, loads[i], more))
 
     def compare(i: int, j: int) -> None:
-        if time.monotonic() > end:
+        if time.process_time() > end:
             raise Unaffordable(f"weaving with {counter} took more than {seconds} s", "use the common table")
         apart = cost(sets.rate(edges[i]), i) + cost(sets.rate(edges[j]), j)
         together = cost(sets.rate_of_union(edges[i], edges[j]), i, loads[j])

@@ -25,6 +25,9 @@ from weft.slicing.progression import Progression, reduce_progressions
 MOST = 26
 """Progressions in the largest set that is counted: 2^26 groups take seconds."""
 
+MOST_UNBOUNDED = 18
+"""The same where the period does not fit a machine word, and groups are counted some hundred times slower."""
+
 WRAP = 1 << 64
 
 LARGEST_TABLE = 4096
@@ -65,15 +68,17 @@ def f1_series(progressions: Iterable[Progression]) -> list[int]:
 
 
 def _alternate(some: tuple[Progression, ...], most: int, memo: bool) -> Fraction:
+    if not some:
+        return Fraction(0)
+    unit, _ = common_unit(some)
+    period = lcm(*(p.period for p in some))
+    if period // unit >= WRAP >> 2:
+        most = min(most, MOST_UNBOUNDED)
     if len(some) > most:
         raise Unaffordable(
             f"F1 over {len(some)} progressions has 2^{len(some)} groups, more than 2^{most}",
             "count with merged F1, or estimate the rate from a sample",
         )
-    if not some:
-        return Fraction(0)
-    period = lcm(*(p.period for p in some))
-    unit, _ = common_unit(some)
     edges = sum(term if i % 2 == 0 else -term for i, term in enumerate(_terms(some, period, memo)))
     # Single terms may have wrapped around in 64 bits; the answer, at most one edge per unit, has not.
     return Fraction(edges % WRAP if period // unit < WRAP >> 2 else edges, period)

@@ -1,0 +1,151 @@
+"""Weave Share: plan quality by queries, rate, overlap and skew, its optimizations, and the incremental form.
+
+The settings of Guirguis et al., CIKM 2011, figures 4-11 and 14; docs/benchmarks.md says what the figures mean.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+from rich.table import Table
+
+from weft.bench import Progress, Result
+from weft.optimize import find_strategy
+from weft.optimize.counted import weave_counted
+from weft.optimize.planner import make_price
+from weft.optimize.problem import Problem
+from weft.optimize.weaving import weave_classes
+from weft.optimize.workload import Workload
+
+QUERIES = Workload(1000, 1000, 50, rate=50.0, skew=0.6)
+STRATEGIES = ("no-share", "random", "share-all", "insert-then-weave", "local-search", "weave-share")
+SWEEPS: dict[str, tuple[str, list[Workload]]] = {
+    "figure 4, queries at 50/s": ("queries", [replace(QUERIES, queries=n) for n in (50, 250, 500, 1000)]),
+    "figure 5, queries at 300/s": (
+        "queries",
+        [replace(QUERIES, rate=300.0, queries=n) for n in (50, 250, 1000)],
+    ),
+    "figure 8, rate": (
+        "rate",
+        [replace(QUERIES, queries=250, rate=r) for r in (50.0, 1000.0, 3000.0, 10_000.0)],
+    ),
+    "figure 9, overlap at 1000/s": (
+        "overlap",
+        [replace(QUERIES, queries=500, rate=1000.0, overlap=o) for o in (50, 200, 2000)],
+    ),
+    "figure 10, skew": (
+        "skew",
+        [replace(QUERIES, rate=100.0, overlap=10, skew=k) for k in (0.0, 1.0, 2.0, 3.3)],
+    ),
+}
+TOLERANCES = (0.0, 0.1, 0.2, 0.3, float("inf"))
+OPTIMIZED = Workload(60, 1000, 10, rate=100.0, skew=0.7)
+VARIANTS = {
+    "naive": (False, False, False),
+    "+ cost look-up": (True, False, False),
+    "+ edge bitmap": (True, True, False),
+    "+ smaller probes": (True, True, True),
+}
+
+
+def run(quick: bool, progress: Progress) -> Result:
+    """Every sweep, the tolerances, and the optimizations one after the other."""
+    sweeps = [
+        (name, key, work)
+        for name, (key, works) in SWEEPS.items()
+        for work in (works[::2] if quick else works)
+    ]
+    rows: list[dict[str, Any]] = []
+    for at, (name, key, work) in enumerate(sweeps):
+        progress(name, at, len(sweeps) + 2)
+        rows.append({"part": name, "value": getattr(work, key), **compare(work, STRATEGIES)})
+    progress("incremental", len(sweeps), len(sweeps) + 2)
+    rows += tolerances(replace(QUERIES, queries=150 if quick else 500))
+    progress("optimizations", len(sweeps) + 1, len(sweeps) + 2)
+    rows += optimizations(OPTIMIZED if quick else replace(OPTIMIZED, queries=250))
+    progress("done", len(sweeps) + 2, len(sweeps) + 2)
+    notes = ["Costs over weave-share's; slides up to 1,000 (the paper: 100,000), in whole seconds."]
+    return Result("weave", rows, figures(rows), notes)
+
+
+def made(work: Workload, name: str = "weave-share") -> Problem:
+    """The problem of a workload as a strategy takes it."""
+    windows = work.windows()
+    price = make_price(windows, "pairs", work.rate, "separate")
+    return Problem.of(windows, price, "recompute", merge=find_strategy(name).merge, seed=work.seed)
+
+
+def compare(work: Workload, names: tuple[str, ...]) -> dict[str, Any]:
+    """Each strategy's cost over weave-share's."""
+    costs = {}
+    for name in names:
+        problem = made(work, name)
+        grouping = find_strategy(name)(problem)
+        costs[name] = problem.costs(grouping).total
+    return {**{name: cost / costs["weave-share"] for name, cost in costs.items()}, "trees": grouping.trees}
+
+
+def tolerances(work: Workload) -> list[dict[str, Any]]:
+    """What incremental weaving costs over weaving from scratch, by tolerance (figure 11)."""
+    problem = made(work)
+    offline = problem.costs(find_strategy("weave-share")(problem)).total
+    rows = []
+    for tolerance in TOLERANCES:
+        start = time.process_time()
+        grouping = find_strategy("incremental-weave-share")(problem, {"tolerance": tolerance})
+        seconds = time.process_time() - start
+        ratio = problem.costs(grouping).total / offline
+        rows.append(
+            {"part": "figure 11, tolerance", "value": tolerance, "incremental": ratio, "seconds": seconds}
+        )
+    return rows
+
+
+def optimizations(work: Workload) -> list[dict[str, Any]]:
+    """Seconds of CPU with the paper's optimizations one after the other, and of the compiled greedy (figure 14)."""
+    problem = made(work)
+    weave_counted(made(replace(work, queries=4)), "table", True, True, True)
+    weave_counted(made(replace(work, queries=4)), "table", True, False, False)
+    weave_classes(problem)
+    rows = []
+    for name, (lookup, bitmap, smaller) in VARIANTS.items():
+        start = time.process_time()
+        weave_counted(problem, "table", lookup, bitmap, smaller)
+        rows.append({"part": "figure 14", "value": name, "seconds": time.process_time() - start})
+    start = time.process_time()
+    weave_classes(problem)
+    return [*rows, {"part": "figure 14", "value": "compiled", "seconds": time.process_time() - start}]
+
+
+def figures(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """The few ratios that sum the table up."""
+    quality = [row for row in rows if "share-all" in row]
+    seconds = {row["value"]: row["seconds"] for row in rows if row["part"] == "figure 14"}
+    drift = {row["value"]: row["incremental"] for row in rows if "incremental" in row}
+    return {
+        "share_all_over_weave_share_max": max(row["share-all"] for row in quality),
+        "insert_then_weave_over_weave_share_max": max(row["insert-then-weave"] for row in quality),
+        "local_search_over_weave_share_max": max(row["local-search"] for row in quality),
+        "weave_share_never_dearer": float(all(min(row[s] for s in STRATEGIES) >= 0.98 for row in quality)),
+        "incremental_over_offline_at_0.2": drift[0.2],
+        "naive_over_lookup": seconds["naive"] / seconds["+ cost look-up"],
+        "lookup_over_bitmap": seconds["+ cost look-up"] / seconds["+ edge bitmap"],
+        "bitmap_over_smaller": seconds["+ edge bitmap"] / seconds["+ smaller probes"],
+        "naive_over_compiled": seconds["naive"] / seconds["compiled"],
+    }
+
+
+def render(result: Result) -> Table:
+    """The table as printed."""
+    shown = Table(title="Plan cost over weave-share's")
+    for heading in ("part", "value", *STRATEGIES, "trees", "incremental", "seconds"):
+        shown.add_column(heading, justify="left" if heading == "part" else "right")
+    for row in result.rows:
+        cells = [row["part"], str(row["value"])]
+        for key in (*STRATEGIES, "trees", "incremental", "seconds"):
+            value = row.get(key)
+            cells.append("" if value is None else str(value) if key == "trees" else f"{value:.3g}")
+        shown.add_row(*cells)
+    return shown
