@@ -52,9 +52,7 @@ def run(quick: bool, progress: Progress) -> Result:
             costs = {technique: cost(work, strategy, technique) for technique in TECHNIQUES}
             rows.append({"figure": name, key: value, "value": value, "strategy": strategy, **costs})
     progress("done", len(points), len(points))
-    notes = [
-        "The thesis: SlickDeque up to 270,000 times below Panes and 3 times below FlatFIT; TriWeave a few % below."
-    ]
+    notes = ["The thesis: " + ", ".join(f"{name} {value:,g}" for name, value in PAPER.items()) + "."]
     return Result("plan-cost", rows, figures(rows), notes)
 
 

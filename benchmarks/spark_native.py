@@ -77,9 +77,9 @@ def measure(
     step(0)
     side("inprocess", lambda: weft.run(queries, ds.dataset(trades).to_batches(), time="ts"))
     step(1)
-    side("dataframe", lambda: fetch(weft.share(spark.read.parquet(trades), queries, time="ts")))
+    side("dataframe", lambda: weft.share(spark.read.parquet(trades), queries, time="ts").to_arrow())
     step(2)
-    side("direct", lambda: fetch(weft.share(weft.Files(trades), queries, time="ts")))
+    side("direct", lambda: weft.share(weft.Files(trades), queries, time="ts").to_arrow())
     step(3)
     side("stream", lambda: weft_stream(folder, queries))
     step(4)
@@ -88,11 +88,6 @@ def measure(
     row["native_streams_run"], row["native_streams"] = native.streams(questions)
     agree(answers)
     return row
-
-
-def fetch(frames: dict[str, Any]) -> dict[str, pa.Table]:
-    """The answers of every DataFrame, here."""
-    return {name: frame.toArrow() for name, frame in frames.items()}
 
 
 def weft_stream(folder: Path, queries: list[weft.Query]) -> dict[str, pa.Table]:

@@ -1,6 +1,6 @@
 """Weave Share: plan quality by queries, rate, overlap and skew, its optimizations, and the incremental form.
 
-The settings of Guirguis et al., CIKM 2011, figures 4-11 and 14; docs/benchmarks.md says what the figures mean.
+Settings as in Guirguis et al., CIKM 2011, figures 4-11 and 14; docs/benchmarks.md says what figures mean.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def tolerances(work: Workload) -> list[dict[str, Any]]:
 
 
 def optimizations(work: Workload) -> list[dict[str, Any]]:
-    """Seconds of CPU with the paper's optimizations one after the other, and of the compiled greedy (figure 14)."""
+    """Seconds of CPU with the paper's optimizations one after the other, and compiled (figure 14)."""
     problem = made(work)
     weave_counted(made(replace(work, queries=4)), "table", True, True, True)
     weave_counted(made(replace(work, queries=4)), "table", True, False, False)
