@@ -24,7 +24,7 @@ _common = {
     "deadline": None,
     "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 }
-settings.register_profile("ci", max_examples=80, derandomize=True, database=None, **_common)
+settings.register_profile("ci", max_examples=60, derandomize=True, database=None, **_common)
 settings.register_profile("thorough", max_examples=3_000, **_common)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 

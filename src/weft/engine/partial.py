@@ -203,12 +203,16 @@ def _split(
 _known = threading.local()
 
 
-def key_index(program: Program, grouping: int) -> KeyIndex:
+def key_index(program: Program, number: int) -> KeyIndex:
     """This thread's index of the grouping's keys: dictionary codes are kept from batch to batch."""
-    known: dict[tuple[str, int], KeyIndex] = _known.__dict__.setdefault("keys", {})
-    index = known.get((program.fingerprint, grouping))
+    grouping = program.groupings[number]
+    name = (grouping.keys, grouping.key_types)
+    known: dict[tuple[tuple[str, ...], tuple[pa.DataType, ...]], KeyIndex] = _known.__dict__.setdefault(
+        "keys", {}
+    )
+    index = known.get(name)
     if index is None or len(index) > MOST_KEYS:
         if len(known) > 64:
             known.clear()
-        index = known[program.fingerprint, grouping] = KeyIndex(program.groupings[grouping].key_types)
+        index = known[name] = KeyIndex(grouping.key_types)
     return index
