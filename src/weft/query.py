@@ -102,7 +102,7 @@ class Window:
                 )
             if getattr(self, name) > LONGEST:
                 raise QueryError(
-                    f"the window's {name} of {getattr(self, name)} µs is longer than 100 years",
+                    f"the window's {name} is longer than 100 years",
                     hint=f"give a shorter {name}",
                 )
         if self.range // self.slide > MOST_OVERLAP:
