@@ -1,0 +1,39 @@
+"""Whatever a strategy decides to share, the answers are the same: the plan made is the plan that runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import weft
+from weft.generate import trades
+from weft.optimize import STRATEGIES
+from weft.workload import text, varied
+
+QUERIES = weft.sql(text(varied(8)))
+TRADES = next(trades(3_000, rate=3))
+
+
+def rows(results: dict[str, pa.Table]) -> dict[str, list[Any]]:
+    def plain(value: Any) -> Any:
+        return float(f"{value:.9g}") if isinstance(value, float) else value
+
+    return {
+        name: sorted(([plain(v) for v in row.values()] for row in table.to_pylist()), key=repr)
+        for name, table in results.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def alone() -> dict[str, list[Any]]:
+    """Each query run by itself."""
+    return rows({q.name: weft.run([q], TRADES, time="ts")[q.name] for q in QUERIES})
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_answers_do_not_depend_on_the_strategy(strategy: str, alone: dict[str, list[Any]]) -> None:
+    plan = weft.plan(QUERIES, strategy=strategy, nodes=2)
+    assert sorted(q.name for q in plan.queries) == sorted(q.name for q in QUERIES)
+    assert rows(weft.run(plan, TRADES, time="ts")) == alone
