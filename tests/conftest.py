@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+import strategies  # noqa: F401  (loads the Hypothesis profile before any test is defined)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
