@@ -10,6 +10,7 @@ import pytest
 import weft
 from weft.generate import trades
 from weft.optimize import STRATEGIES
+from weft.slicing import SLICERS
 from weft.workload import text, varied
 
 QUERIES = weft.sql(text(varied(8)))
@@ -37,3 +38,8 @@ def test_answers_do_not_depend_on_the_strategy(strategy: str, alone: dict[str, l
     plan = weft.plan(QUERIES, strategy=strategy, nodes=2)
     assert sorted(q.name for q in plan.queries) == sorted(q.name for q in QUERIES)
     assert rows(weft.run(plan, TRADES, time="ts")) == alone
+
+
+@pytest.mark.parametrize("slicer", SLICERS)
+def test_answers_do_not_depend_on_how_windows_are_cut(slicer: str, alone: dict[str, list[Any]]) -> None:
+    assert rows(weft.run(weft.plan(QUERIES, slicer=slicer), TRADES, time="ts")) == alone
