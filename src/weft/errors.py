@@ -45,5 +45,9 @@ class CheckpointError(WeftError):
     """A checkpoint that cannot be read, is damaged, or belongs to other queries."""
 
 
+class AggregateError(WeftError):
+    """A user-defined aggregate whose functions raise, or give what they must not."""
+
+
 class AnswerOverflow(WeftError, OverflowError):
     """An integer answer that does not fit 64 bits: integers are exact or an error, never wrapped."""

@@ -176,13 +176,16 @@ def test_every_function_is_called_by_its_name(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [n for n in (*aggregates.FUNCTIONS, *aggregates.ALIASES) if n != "count_star"]
+    "name",
+    [n for n in (*aggregates.FUNCTIONS, *aggregates.SKETCHES, *aggregates.ALIASES) if n != "count_star"],
 )
 def test_every_aggregate_is_called_by_its_name(name: str) -> None:
-    real = aggregates.ALIASES.get(name, name)
-    args = tuple(Column(f"c{n}") for n in range(aggregates.FUNCTIONS[real].arity))
+    function = aggregates.named(name)
+    assert function is not None
+    args: tuple[Expr, ...] = tuple(Column(f"c{n}") for n in range(function.arity))
+    args += tuple(Literal(1.0, "double") for c in function.constants if c.default is None)
     for spelled in (name, name.upper()):
-        assert aggregate(f"{spelled}({', '.join(map(str, args))})") == Aggregate(real, args, "r")
+        assert aggregate(f"{spelled}({', '.join(map(str, args))})") == Aggregate(function.name, args, "r")
 
 
 @pytest.mark.parametrize(

@@ -3,5 +3,18 @@
 from weft.aggregates.function import ALIASES, FUNCTIONS, AggregateFunction
 from weft.aggregates.monoid import Monoid
 from weft.aggregates.part import Part, States
+from weft.aggregates.registry import DEFINED, named, names
+from weft.aggregates.sketch import SKETCHES
 
-__all__ = ["ALIASES", "FUNCTIONS", "AggregateFunction", "Monoid", "Part", "States"]
+__all__ = [
+    "ALIASES",
+    "DEFINED",
+    "FUNCTIONS",
+    "SKETCHES",
+    "AggregateFunction",
+    "Monoid",
+    "Part",
+    "States",
+    "named",
+    "names",
+]

@@ -6,8 +6,9 @@ One entry per function; ``FUNCTIONS`` is the registry that the SQL reader, the c
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ from weft.aggregates.monoid import BEYOND, SUM_INT
 from weft.aggregates.part import Part, States, part
 from weft.aggregates.word import array_of
 from weft.errors import AnswerOverflow, QueryError
-from weft.query import Call, Expr
+from weft.query import Call, Expr, Literal
 
 Exprs: TypeAlias = tuple[Expr, ...]
 Types: TypeAlias = tuple[str, ...]
@@ -25,6 +26,29 @@ NUMBERS = frozenset(("bigint", "double", "null"))
 ORDERED = frozenset(("bigint", "double", "string", "timestamp", "date", "boolean", "null"))
 TRUTHS = frozenset(("boolean", "null"))
 ANY = ORDERED | {"decimal"}
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """An argument that is a number for all rows: what it is called, its bounds, and what stands for it."""
+
+    name: str
+    least: float
+    most: float
+    default: float | None = None
+
+    def read(self, given: Expr, function: str) -> float:
+        """The number; raises QueryError where it is none, or out of bounds."""
+        number = given.value if isinstance(given, Literal) else None
+        bounds = f"a number from {self.least:g} to {self.most:g}"
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            message = f"the {self.name} of {function} must be a constant, not {given}"
+            raise QueryError(message, position=given.position, hint=f"write {bounds}")
+        if not self.least <= number <= self.most:
+            raise QueryError(
+                f"the {self.name} of {function} is {number}", position=given.position, hint=f"write {bounds}"
+            )
+        return float(number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +62,48 @@ class AggregateFunction:
     accepts: tuple[frozenset[str], ...]
     parts: Callable[[Exprs, Types], tuple[Part, ...]]
     result: Callable[[Types], str]
-    lower: Callable[[Sequence[Part], Sequence[States]], pa.Array]
+    lower: Callable[..., pa.Array]
     summary: str
     keeps_type: bool = False
+    constants: tuple[Constant, ...] = ()
 
-    def __reduce__(self) -> tuple[Callable[[str], AggregateFunction], tuple[str]]:
-        # A program travels to tasks; its functions travel by name.
-        return _named, (self.name,)
+    def __reduce__(self) -> tuple[Callable[..., AggregateFunction], tuple[Any, ...]]:
+        # A program travels to tasks; what every process has travels by name, the rest by value.
+        if FUNCTIONS.get(self.name) is self:
+            return _named, (self.name,)
+        return AggregateFunction, tuple(getattr(self, f.name) for f in fields(self))
 
     @property
     def arity(self) -> int:
-        """How many arguments it takes."""
+        """How many arguments it takes that differ from row to row."""
         return len(self.accepts)
+
+    @property
+    def arities(self) -> tuple[int, int]:
+        """The fewest and the most arguments it takes, constants included."""
+        needed = sum(c.default is None for c in self.constants)
+        return self.arity + needed, self.arity + len(self.constants)
+
+    def bound(self, args: Exprs) -> AggregateFunction:
+        """The function for these arguments, its constants read: its ``lower`` then takes none.
+
+        >>> FUNCTIONS["avg"].bound((Literal(1, "bigint"),)).name
+        'avg'
+        """
+        fewest, most = self.arities
+        if not fewest <= len(args) <= most:
+            wanted = str(fewest) if fewest == most else f"{fewest} to {most}"
+            raise QueryError(f"{self.name} takes {wanted} argument(s), not {len(args)}")
+        if not self.constants:
+            return self
+        numbers = self.numbers(args)
+        return replace(self, constants=(), lower=partial(self.lower, constants=numbers))
+
+    def numbers(self, args: Exprs) -> tuple[float, ...]:
+        """The constants among the arguments, or what stands for those left out."""
+        given = args[self.arity :]
+        left_out = (c.default or 0.0 for c in self.constants[len(given) :])
+        return (*(c.read(a, self.name) for c, a in zip(self.constants, given)), *left_out)
 
     def check(self, types: Types) -> str:
         """The SQL type of the answer; raises QueryError where an argument's type is wrong.
@@ -367,4 +421,6 @@ ALIASES: dict[str, str] = {
     "any": "bool_or",
     "logical_or": "bool_or",
     "countif": "count_if",
+    "percentile_approx": "approx_percentile",
+    "approx_quantile": "approx_percentile",
 }

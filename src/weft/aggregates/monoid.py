@@ -21,6 +21,12 @@ from numba import njit
 
 ADD, SUM_INT, SUM_FLOAT, MIN, MAX, MOMENTS, PRODUCT, AFFINE = range(8)
 
+OBJECTS = -1
+"""The code of every monoid whose states are Python objects; no kernel is made for it."""
+
+FIRST_USER = 1 << 10
+"""Codes from here on stand for formulas that a user wrote, and mean something in this process only."""
+
 LOWEST = np.iinfo(np.int64).min
 HIGHEST = np.iinfo(np.int64).max
 
@@ -48,6 +54,16 @@ class Monoid:
         if self.code == AFFINE:
             states[:, 0] = 1
         return states
+
+    def add_rows(self, states: np.ndarray, cell: np.ndarray, values: np.ndarray, valid: np.ndarray) -> None:
+        """Add row j to ``states[cell[j]]``, in place."""
+        kernel = row_kernel(self.code, self.width)
+        kernel(states, states.view(np.float64), cell, values, values.view(np.float64), valid)
+
+    def merge(self, into: np.ndarray, target: np.ndarray, order: np.ndarray, states: np.ndarray) -> None:
+        """Fold ``states[order[k]]`` into ``into[target[k]]``, in place."""
+        kernel = merge_kernel(self.code, self.width)
+        kernel(into, into.view(np.float64), target, order, states, states.view(np.float64))
 
 
 BEYOND = 2.0**64
@@ -224,16 +240,14 @@ def add_rows(
     >>> int_sums(states)
     [4, 7]
     """
-    kernel = row_kernel(monoid.code, monoid.width)
-    kernel(states, states.view(np.float64), cell, values, values.view(np.float64), valid)
+    monoid.add_rows(states, cell, values, valid)
 
 
 def merge(
     monoid: Monoid, into: np.ndarray, target: np.ndarray, order: np.ndarray, states: np.ndarray
 ) -> None:
     """Fold ``states[order[k]]`` into ``into[target[k]]``, in the order of k, in place."""
-    kernel = merge_kernel(monoid.code, monoid.width)
-    kernel(into, into.view(np.float64), target, order, states, states.view(np.float64))
+    monoid.merge(into, target, order, states)
 
 
 def int_sums(states: np.ndarray) -> list[int]:

@@ -83,6 +83,10 @@ class Part:
         """Rows to values, from the evaluated arguments and the event times."""
         return KINDS[self.kind].lift(self, arrays, times)
 
+    def ready(self, states: np.ndarray) -> tuple[Monoid, np.ndarray]:
+        """What windows are answered from: the monoid, and the states of cells in the order of time."""
+        return self.monoid, states
+
     def empty(self) -> States:
         """The states of no cell."""
         strings = any(word is Word.STRING for _, word in self.words)
@@ -162,13 +166,22 @@ def _valid(array: pa.Array) -> np.ndarray:
     return array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else ALL_VALID
 
 
+def all_valid(arrays: Sequence[pa.Array]) -> np.ndarray:
+    """The rows in which no array is null (empty: all rows).
+
+    >>> all_valid([pa.array([1, None, 3]), pa.array(["a", "b", "c"])]).tolist()
+    [True, False, True]
+    """
+    masks = [_valid(a) for a in arrays if a.null_count]
+    return np.logical_and.reduce(masks) if masks else ALL_VALID
+
+
 def _column(values: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(values).view(np.int64).reshape(-1, 1)
 
 
 def _lift_ones(part: Part, arrays: Sequence[pa.Array], times: np.ndarray) -> Rows:
-    valid = _valid(arrays[0]) if arrays else ALL_VALID
-    return Rows(np.broadcast_to(np.int64(1), (len(times), 1)), valid)
+    return Rows(np.broadcast_to(np.int64(1), (len(times), 1)), all_valid(arrays))
 
 
 def _lift_true(part: Part, arrays: Sequence[pa.Array], times: np.ndarray) -> Rows:

@@ -25,6 +25,7 @@ class Word(enum.Enum):
     FLOAT = "float"  # the bits of a float
     ORDERED = "ordered"  # a float as the integer that sorts as it does
     STRING = "string"  # a rank in the state's dictionary
+    OBJECT = "object"  # a Python object, written as bytes
 
 
 def word_for(sql_type: str) -> Word:

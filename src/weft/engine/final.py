@@ -21,7 +21,7 @@ from weft.engine.cells import run_targets
 from weft.engine.due import NEVER, is_due
 from weft.engine.program import Entry, Program
 from weft.engine.state import GroupingState, Piece, State
-from weft.errors import AnswerOverflow
+from weft.errors import AggregateError, AnswerOverflow
 from weft.expr import Evaluator
 from weft.final import Technique, technique
 from weft.query import Column, Expr
@@ -130,13 +130,14 @@ class View:
 
     def _technique(self, number: int) -> Technique:
         """The tree's technique over the states of one part."""
-        monoid = self.grouping.grouping.parts[number].monoid
+        part = self.grouping.grouping.parts[number]
+        monoid = part.monoid
         states = self.cells.parts[number].words
         if self._order is not None:
             merged = monoid.identity(len(self.group))
             merge(monoid, merged, self._target, self._order, states)
             states = merged
-        return technique(self.tree.technique)(monoid, states)
+        return technique(self.tree.technique)(*part.ready(states))
 
 
 @njit(cache=True, nogil=True)
@@ -190,8 +191,8 @@ def _answer(program: Program, view: View, entry: Entry) -> pa.Table:
         states = [view.states(n, entry) for n in answer.parts]
         try:
             columns[answer.alias] = _typed(answer.function.lower(parts, states), answer.type)
-        except AnswerOverflow as error:
-            raise AnswerOverflow(f"query '{query.name}', {answer.alias}: {error}") from None
+        except (AggregateError, AnswerOverflow) as error:
+            raise type(error)(f"query '{query.name}', {answer.alias}: {error}") from None
     table = pa.table(columns)
     return _finish(program, entry, table) if query.outputs or query.having is not None else table
 

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from weft.aggregates import FUNCTIONS, AggregateFunction, Monoid, Part
+from weft.aggregates import AggregateFunction, Monoid, Part, named
 from weft.errors import QueryError
 from weft.expr import arrow_type, check, check_predicate, sql_type
 from weft.final import check_technique
@@ -228,23 +228,20 @@ def _check_query(query: Query, schema: pa.Schema, time: str, parts: dict[Part, i
 
 
 def _answer(aggregate: Aggregate, schema: pa.Schema, tz: str | None, parts: dict[Part, int]) -> Answer:
-    function = FUNCTIONS.get(aggregate.function)
+    function = named(aggregate.function)
     if function is None:
         raise QueryError(f"{aggregate.function!r} is not an aggregate", position=aggregate.position)
-    if len(aggregate.args) != function.arity:
-        raise QueryError(
-            f"{function.name} takes {function.arity} argument(s), not {len(aggregate.args)}",
-            position=aggregate.position,
-        )
     types = tuple(check(a, schema) for a in aggregate.args)
     try:
+        function = function.bound(aggregate.args)
         result = function.check(types)
         needed = function.parts(aggregate.args, types)
         for part in needed:
             for argument in part.args:
                 check(argument, schema)
     except QueryError as error:
-        raise QueryError(error.message, position=aggregate.position, hint=error.hint) from None
+        position = error.position or aggregate.position
+        raise QueryError(error.message, position=position, hint=error.hint) from None
     numbers = tuple(parts.setdefault(p, len(parts)) for p in needed)
     type = arrow_type(result, tz)
     if function.keeps_type and isinstance(aggregate.args[0], Column):

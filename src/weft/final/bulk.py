@@ -27,7 +27,7 @@ from weft.final.card import Card
 from weft.final.kernels import compile_kernel
 from weft.final.recompute import Recompute
 from weft.final.technique import Kernel, Technique, longest
-from weft.final.twostacks import TwoStacks
+from weft.final.twostacks import TwoStacks, TwoStacksWindow
 from weft.final.window import SlidingWindow
 
 CARD = Card(
@@ -112,6 +112,8 @@ class Bulk(Technique):
     name = "bulk"
     card = CARD
     window = BulkWindow
+    # Without kernels there is nothing to gain from a batch.
+    steps = TwoStacksWindow
 
     def _answer(self, low: np.ndarray, high: np.ndarray, out: np.ndarray) -> None:
         make = _prefix_kernel if self.monoid.invertible else self.answer_kernel

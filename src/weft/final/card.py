@@ -53,5 +53,5 @@ class Card:
         """Raise QueryError unless the algorithm can run the monoid, which the message calls ``label``."""
         lack = self.lacks(monoid)
         if lack:
-            label = label or NAMES[monoid.code]
+            label = label or NAMES.get(monoid.code, "this aggregate")
             raise QueryError(f"{self.title} needs {' and '.join(lack)}, which {label} has not", hint=hint)

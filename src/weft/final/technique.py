@@ -13,10 +13,11 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 from numba import njit
 
-from weft.aggregates.monoid import Monoid
+from weft.aggregates.monoid import OBJECTS, Monoid
 from weft.final.card import Card
 from weft.final.kernels import inlined
 from weft.final.runs import by_chain, by_end
+from weft.final.steps import answer_steps
 from weft.final.window import SlidingWindow
 
 Kernel: TypeAlias = Callable[..., Any]
@@ -32,6 +33,8 @@ class Technique(ABC):
     name: ClassVar[str]
     card: ClassVar[Card]
     window: ClassVar[type[SlidingWindow]]
+    steps: ClassVar[type[SlidingWindow] | None] = None
+    """The window that answers for Python objects, where it is not the technique's own."""
 
     def __init__(self, monoid: Monoid, states: np.ndarray) -> None:
         self.card.check(monoid)
@@ -42,7 +45,10 @@ class Technique(ABC):
     def answer(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         """One state per run ``[low[k], high[k])``, oldest first; a run of nothing is the identity."""
         out = self.monoid.identity(len(low))
-        if len(low) and self.words.size:
+        if self.monoid.code == OBJECTS:
+            states = self.words.reshape(-1, 1)
+            answer_steps(self.steps or self.window, self.monoid, states, low, high, out)
+        elif len(low) and self.words.size:
             self._answer(np.ascontiguousarray(low), np.ascontiguousarray(high), out.reshape(-1))
         return out
 

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from weft.aggregates.monoid import Monoid
+from weft.aggregates.objects import ObjectMonoid
 from weft.final.algebra import combine, inverse, load, store
 from weft.final.card import Card
 from weft.final.kernels import compile_kernel
@@ -48,7 +49,8 @@ class SlidingWindow(ABC):
         """Add the newest partial."""
         if len(self) == self.capacity:
             raise ValueError(f"the window is full with {self.capacity} partials: evict one first")
-        self._insert(np.ascontiguousarray(partial, dtype=np.int64).reshape(-1, self.monoid.width))
+        words = object if isinstance(self.monoid, ObjectMonoid) else np.int64
+        self._insert(np.ascontiguousarray(partial, dtype=words).reshape(-1, self.monoid.width))
         self.end += 1
 
     def evict(self) -> None:
@@ -157,6 +159,11 @@ def _apply(
         rows = max(len(a), len(b))
         a, b = (np.concatenate([m, monoid.identity(rows - len(m))]) for m in (a, b))
     out = np.empty_like(a)
+    if isinstance(monoid, ObjectMonoid):
+        operation = monoid.combine if kernel is _combine_kernel else monoid.inverse
+        for row in range(len(out)):
+            out[row, 0] = operation(a[row, 0], b[row, 0])
+        return out
     kernel(monoid.code, monoid.width)(a.reshape(-1), b.reshape(-1), out.reshape(-1))
     return out
 

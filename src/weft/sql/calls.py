@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from weft import aggregates
+from weft.aggregates import AggregateFunction
 from weft.expr import ALIASES, FUNCTIONS
 from weft.query import Call, Expr, Literal
 from weft.sql.whitelist import SYNTAX, similar
@@ -26,19 +27,19 @@ def aggregate(reader: Reader, node: exp.Expr) -> tuple[str, tuple[Expr, ...]] | 
     if not isinstance(node, exp.Anonymous):
         return None
     called = node.name.lower()
-    name = aggregates.ALIASES.get(called, called)
-    if name not in aggregates.FUNCTIONS or name == "count_star":
+    function = aggregates.named(called)
+    if function is None or function.name == "count_star":
         return None
-    name, args = _arguments(reader, node, called, name)
+    name, args = _arguments(reader, node, called, function)
     if condition is None:
         return name, args
     keep = replace(reader, clause="FILTER", names=None, collect=None).read(condition)
     if name == "count_star":
         return "count_if", (keep,)
-    # Aggregates skip a row whose last argument is null.
-    *others, last = args
+    # Aggregates skip a row whose last argument, constants apart, is null.
+    *others, last = args[: function.arity]
     null = Literal(None, "null", last.position)
-    return name, (*others, Call("case", (keep, last, null), last.position))
+    return name, (*others, Call("case", (keep, last, null), last.position), *args[function.arity :])
 
 
 def function(reader: Reader, node: exp.Expr) -> Expr:
@@ -53,18 +54,25 @@ def function(reader: Reader, node: exp.Expr) -> Expr:
     return Call(name, tuple(reader.read(e) for e in node.expressions), reader.position(node))
 
 
-def _arguments(reader: Reader, node: exp.Anonymous, called: str, name: str) -> tuple[str, tuple[Expr, ...]]:
+def _arguments(
+    reader: Reader, node: exp.Anonymous, called: str, function: AggregateFunction
+) -> tuple[str, tuple[Expr, ...]]:
     given = node.expressions
     if any(isinstance(g, exp.Distinct) for g in given):
         raise reader.error(node, f"{called}(DISTINCT ...) is not supported", "leave DISTINCT out")
-    if name == "count" and len(given) == 1 and isinstance(given[0], (exp.Star, exp.Literal, exp.Boolean)):
+    if (
+        function.name == "count"
+        and len(given) == 1
+        and isinstance(given[0], (exp.Star, exp.Literal, exp.Boolean))
+    ):
         reader.only(given[0], "this", "is_string")
         return "count_star", ()
-    arity = aggregates.FUNCTIONS[name].arity
-    _check_arity(reader, node, called, arity, arity)
+    _check_arity(reader, node, called, *function.arities)
     given = [g.this if isinstance(g, exp.IgnoreNulls) else g for g in given]
     rows = replace(reader, clause=f"the arguments of {called}", names=None, collect=None)
-    return name, tuple(rows.read(g) for g in given)
+    args = tuple(rows.read(g) for g in given)
+    function.bound(args)
+    return function.name, args
 
 
 def _check_arity(reader: Reader, node: exp.Anonymous, called: str, fewest: int, most: int | None) -> None:

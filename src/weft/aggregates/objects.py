@@ -1,0 +1,135 @@
+"""Monoids and parts whose states are Python objects: sketches, and aggregates that users write.
+
+The states of n cells are an object matrix ``[n, 1]``; None is the neutral state. In Arrow and Parquet a state
+is bytes. Nothing here changes a state in place: states are shared between cells, windows and techniques.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from weft.aggregates.monoid import OBJECTS, Monoid
+from weft.aggregates.part import Part, Rows, States
+from weft.aggregates.word import Word
+
+
+class Algebra(ABC):
+    """What can be done with states that are Python objects; none is ever None here."""
+
+    invertible = False
+    commutative = True
+
+    @abstractmethod
+    def rows(self, types: Sequence[str], arrays: Sequence[pa.Array], times: np.ndarray) -> Rows:
+        """What ``add_rows`` takes, from the evaluated arguments and the event times."""
+
+    @abstractmethod
+    def add_rows(self, states: np.ndarray, cell: np.ndarray, values: np.ndarray, valid: np.ndarray) -> None:
+        """Add row j to ``states[cell[j], 0]``, unless the cell is negative or the row not valid."""
+
+    @abstractmethod
+    def combine(self, older: Any, newer: Any) -> Any:
+        """Two states as one."""
+
+    def inverse(self, total: Any, oldest: Any) -> Any:
+        """A total without its oldest state."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def write(self, state: Any) -> bytes:
+        """A state as bytes."""
+
+    @abstractmethod
+    def read(self, data: bytes) -> Any:
+        """The state behind bytes."""
+
+    def ready(self, states: np.ndarray) -> tuple[Algebra, np.ndarray]:
+        """What windows are answered from: the algebra, and the states of cells in the order of time."""
+        return self, states
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectMonoid(Monoid):
+    """A monoid whose states are Python objects."""
+
+    algebra: Algebra = field(kw_only=True)
+
+    @classmethod
+    def of(cls, algebra: Algebra) -> ObjectMonoid:
+        """The monoid of an algebra."""
+        return cls(OBJECTS, 1, algebra.invertible, False, algebra.commutative, algebra=algebra)
+
+    def identity(self, n: int) -> np.ndarray:
+        """None, n times."""
+        return np.full((n, 1), None, dtype=object)
+
+    def add_rows(self, states: np.ndarray, cell: np.ndarray, values: np.ndarray, valid: np.ndarray) -> None:
+        """Add row j to ``states[cell[j]]``, in place."""
+        self.algebra.add_rows(states, cell, values, valid)
+
+    def merge(self, into: np.ndarray, target: np.ndarray, order: np.ndarray, states: np.ndarray) -> None:
+        """Fold ``states[order[k]]`` into ``into[target[k]]``, in place."""
+        for t, k in zip(target.tolist(), order.tolist()):
+            into[t, 0] = self.combine(into[t, 0], states[k, 0])
+
+    def combine(self, older: Any, newer: Any) -> Any:
+        """Two states as one, either of which may be None."""
+        if older is None or newer is None:
+            return newer if older is None else older
+        return self.algebra.combine(older, newer)
+
+    def inverse(self, total: Any, oldest: Any) -> Any:
+        """A total without its oldest state, either of which may be None."""
+        return total if oldest is None else self.algebra.inverse(total, oldest)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectPart(Part):
+    """A part whose states are Python objects."""
+
+    algebra: Algebra
+
+    @property
+    def words(self) -> tuple[tuple[str, Word], ...]:
+        """One column, of bytes."""
+        return (("state", Word.OBJECT),)
+
+    @property
+    def monoid(self) -> Monoid:
+        """The monoid that combines states of this part."""
+        return ObjectMonoid.of(self.algebra)
+
+    def lift(self, arrays: Sequence[pa.Array], times: np.ndarray) -> Rows:
+        """Rows to values, from the evaluated arguments and the event times."""
+        return self.algebra.rows(self.types, arrays, times)
+
+    def ready(self, states: np.ndarray) -> tuple[Monoid, np.ndarray]:
+        """What windows are answered from: the monoid, and the states of cells in the order of time."""
+        algebra, states = self.algebra.ready(states)
+        return ObjectMonoid.of(algebra), states
+
+    def columns(self, states: States) -> list[tuple[str, pa.Array]]:
+        """The states as a column of bytes, null where there is none."""
+        write = self.algebra.write
+        data = [None if s is None else write(s) for s in states.words[:, 0]]
+        return [(f"{self}.state", pa.array(data, pa.binary()))]
+
+    def states(self, columns: Sequence[pa.Array]) -> States:
+        """The states behind a column of bytes."""
+        read = self.algebra.read
+        return States(object_column(None if d is None else read(d) for d in columns[0].to_pylist()))
+
+
+def object_column(values: Iterable[Any]) -> np.ndarray:
+    """Values as a matrix of one column, whatever they are.
+
+    >>> object_column([(1, 2), None, [3]]).tolist()
+    [[(1, 2)], [None], [[3]]]
+    """
+    return np.fromiter(values, dtype=object).reshape(-1, 1)
