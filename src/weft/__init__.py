@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from weft.builder import QueryBuilder, query
-from weft.errors import AnswerOverflow, CheckpointError, JobError, QueryError, WeftError
+from weft.define import UserAggregate, define_aggregate
+from weft.errors import AggregateError, AnswerOverflow, CheckpointError, JobError, QueryError, WeftError
 from weft.local import LocalRun, run
 from weft.optimize import plan
 from weft.plan import Plan, Tree
@@ -39,6 +40,7 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "Aggregate",
+    "AggregateError",
     "AnswerOverflow",
     "CheckpointError",
     "Files",
@@ -49,8 +51,10 @@ __all__ = [
     "QueryBuilder",
     "QueryError",
     "Tree",
+    "UserAggregate",
     "WeftError",
     "Window",
+    "define_aggregate",
     "plan",
     "query",
     "run",

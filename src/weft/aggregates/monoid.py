@@ -65,6 +65,10 @@ class Monoid:
         kernel = merge_kernel(self.code, self.width)
         kernel(into, into.view(np.float64), target, order, states, states.view(np.float64))
 
+    def failure(self, error: Exception) -> Exception:
+        """What to raise where a kernel raised; only a formula that a user wrote does."""
+        return error
+
 
 BEYOND = 2.0**64
 """A float sum that has left the doubles is kept divided by this, its low word infinite."""

@@ -7,8 +7,9 @@ is bytes. Nothing here changes a state in place: states are shared between cells
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -133,3 +134,17 @@ def object_column(values: Iterable[Any]) -> np.ndarray:
     [[(1, 2)], [None], [[3]]]
     """
     return np.fromiter(values, dtype=object).reshape(-1, 1)
+
+
+def by_cell(cell: np.ndarray, valid: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """Each cell that has a valid row, and its rows.
+
+    >>> [(at, rows.tolist()) for at, rows in by_cell(np.array([1, -1, 0, 1]), np.zeros(0, np.bool_))]
+    [(0, [2]), (1, [0, 3])]
+    """
+    counts = cell >= 0
+    rows = np.flatnonzero(counts & valid if valid.size else counts)
+    rows = rows[np.argsort(cell[rows], kind="stable")]
+    bounds = np.append(np.flatnonzero(np.diff(cell[rows], prepend=-1)), len(rows))
+    for first, last in pairwise(bounds.tolist()):
+        yield int(cell[rows[first]]), rows[first:last]

@@ -8,9 +8,8 @@ Streams. FOCS 2016.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ import pyarrow as pa
 from datasketches import hll_sketch, hll_union, kll_doubles_sketch, tgt_hll_type
 
 from weft.aggregates.function import ORDERED, AggregateFunction, Constant, Exprs, Types
-from weft.aggregates.objects import Algebra, ObjectPart
+from weft.aggregates.objects import Algebra, ObjectPart, by_cell
 from weft.aggregates.part import Part, Rows, States, all_valid
 from weft.aggregates.word import float_words, int_words, string_words, word_for, words_of
 
@@ -123,20 +122,6 @@ class Kll(Sketch):
     def read(self, data: bytes) -> kll_doubles_sketch:
         """The state behind bytes."""
         return kll_doubles_sketch.deserialize(data)
-
-
-def by_cell(cell: np.ndarray, valid: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Each cell that has a valid row, and its rows.
-
-    >>> [(at, rows.tolist()) for at, rows in by_cell(np.array([1, -1, 0, 1]), np.zeros(0, np.bool_))]
-    [(0, [2]), (1, [0, 3])]
-    """
-    counts = cell >= 0
-    rows = np.flatnonzero(counts & valid if valid.size else counts)
-    rows = rows[np.argsort(cell[rows], kind="stable")]
-    bounds = np.append(np.flatnonzero(np.diff(cell[rows], prepend=-1)), len(rows))
-    for first, last in pairwise(bounds.tolist()):
-        yield int(cell[rows[first]]), rows[first:last]
 
 
 def lg_k_for(deviation: float) -> int:

@@ -14,7 +14,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numba.extending import overload, register_jitable
 
-from weft.aggregates.monoid import ADD, MAX, MIN, SUM_INT
+from weft.aggregates.compiled import formulas
+from weft.aggregates.monoid import ADD, FIRST_USER, MAX, MIN, SUM_INT
 from weft.aggregates.monoid import combine as combine_rows
 from weft.final.kernels import OPTIONS
 from weft.final.stack import on_stack
@@ -45,6 +46,8 @@ def combine(code: int, older: State, newer: State) -> State:
     """
     if code in COMBINE:
         return COMBINE[code](older, newer)
+    if code >= FIRST_USER:
+        return formulas(code).combine(older, newer)  # type: ignore[no-any-return]
     rows, other = (np.array([state], dtype=np.int64) for state in (older, newer))
     combine_rows(code, len(older), rows, rows.view(np.float64), 0, other, other.view(np.float64), 0)
     return tuple(rows[0])
@@ -56,6 +59,8 @@ def inverse(code: int, total: State, oldest: State) -> State:
     >>> inverse(ADD, (10,), (7,))
     (3,)
     """
+    if code >= FIRST_USER:
+        return formulas(code).inverse(total, oldest)  # type: ignore[no-any-return]
     return INVERSE[code](total, oldest)
 
 
@@ -114,6 +119,9 @@ def _compiled_combine(code, older, newer):  # type: ignore[no-untyped-def]
     if chosen in COMBINE:
         formula = register_jitable((COMBINE | COMBINE_ONE_WORD if width == 1 else COMBINE)[chosen])
         return lambda code, older, newer: formula(older, newer)
+    if chosen >= FIRST_USER:
+        written = formulas(chosen).combine
+        return lambda code, older, newer: written(older, newer)
 
     def on_rows(code, older, newer):  # type: ignore[no-untyped-def]
         words, floats = on_stack(older)
@@ -126,7 +134,10 @@ def _compiled_combine(code, older, newer):  # type: ignore[no-untyped-def]
 
 @overload(inverse, jit_options=OPTIONS, prefer_literal=True)
 def _compiled_inverse(code, total, oldest):  # type: ignore[no-untyped-def]
-    chosen = register_jitable(INVERSE[code.literal_value])
+    if code.literal_value >= FIRST_USER:
+        chosen = formulas(code.literal_value).inverse
+    else:
+        chosen = register_jitable(INVERSE[code.literal_value])
     return lambda code, total, oldest: chosen(total, oldest)
 
 
@@ -153,7 +164,15 @@ def _compiled_load(width, words, i):  # type: ignore[no-untyped-def]
             words[np.uint64(j + 3)],
         )
 
-    return (one, two, three, four)[width.literal_value - 1]
+    words = width.literal_value
+    return (one, two, three, four)[words - 1] if words <= 4 else _load_many(words)
+
+
+def _load_many(words: int) -> Callable[..., State]:
+    """``load`` for any number of words: a tuple must be written out."""
+    state = ", ".join(f"words[np.uint64({words} * i + {c})]" for c in range(words))
+    made: Callable[..., State] = eval(f"lambda width, words, i: ({state})", {"np": np})
+    return made
 
 
 @overload(store, jit_options=OPTIONS, prefer_literal=True)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 from functools import cache, wraps
+from inspect import getclosurevars
 from pathlib import Path
 from typing import Any
 
 from numba import njit
 from numba.core.caching import FunctionCache
 from numba.extending import overload
+
+from weft.aggregates.monoid import FIRST_USER
 
 OPTIONS: Any = {"forceinline": True, "_nrt": False}
 """How functions called by kernels are compiled: into the caller, without counting references to its arrays.
@@ -21,8 +24,13 @@ than all the rest of it.
 
 
 def compile_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a kernel; Numba keeps it on disk for each set of constants that it closes over."""
+    """Compile a kernel; Numba keeps it on disk for each set of constants that it closes over.
+
+    One for a formula that a user wrote is not kept: its code means another formula in the next process.
+    """
     compiled: Any = njit(nogil=True)(function)
+    if getclosurevars(function).nonlocals.get("code", 0) >= FIRST_USER:
+        return compiled  # type: ignore[no-any-return]
     compiled._cache = _KernelCache(function)  # type: ignore[no-untyped-call]
     return compiled  # type: ignore[no-any-return]
 

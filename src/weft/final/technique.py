@@ -49,7 +49,10 @@ class Technique(ABC):
             states = self.words.reshape(-1, 1)
             answer_steps(self.steps or self.window, self.monoid, states, low, high, out)
         elif len(low) and self.words.size:
-            self._answer(np.ascontiguousarray(low), np.ascontiguousarray(high), out.reshape(-1))
+            try:
+                self._answer(np.ascontiguousarray(low), np.ascontiguousarray(high), out.reshape(-1))
+            except Exception as error:
+                raise self.monoid.failure(error) from error
         return out
 
     def _answer(self, low: np.ndarray, high: np.ndarray, out: np.ndarray) -> None:

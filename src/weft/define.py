@@ -1,0 +1,142 @@
+"""Aggregates of one's own: defined in Python, called in SQL and in the builder like any other."""
+
+from __future__ import annotations
+
+import importlib.util
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlglot import exp
+
+from weft import aggregates, expr
+from weft.aggregates.compiled import obstacle
+from weft.aggregates.definition import RESULTS, Definition
+from weft.aggregates.laws import check_laws
+from weft.aggregates.user import function_of
+from weft.errors import AggregateError, JobError, QueryError
+from weft.query import Query
+from weft.sql.snippet import snippet
+from weft.sql.whitelist import HINTS, SYNTAX
+
+
+@dataclass(frozen=True)
+class UserAggregate:
+    """An aggregate that has been defined, and how it runs."""
+
+    definition: Definition
+
+    def runs(self, *types: str) -> str:
+        """``compiled``, or ``plain Python`` and why, for arguments of these SQL types (all double if none).
+
+        >>> top = define_aggregate("top_two", lift=lambda x: [x], combine=lambda a, b: sorted(a + b)[-2:],
+        ...                        lower=lambda s: sum(s), identity=[], result="double")
+        >>> top.runs("double")
+        'plain Python: its identity is not a number or a flat tuple of numbers'
+        """
+        why = obstacle(self.definition, types or ("double",) * self.definition.arguments)
+        return "compiled" if why is None else f"plain Python: {why}"
+
+
+def define_aggregate(
+    name: str,
+    *,
+    lift: Callable[..., Any],
+    combine: Callable[[Any, Any], Any],
+    lower: Callable[[Any], Any],
+    identity: Any,
+    result: str,
+    inverse: Callable[[Any, Any], Any] | None = None,
+    commutative: bool = True,
+    arguments: int = 1,
+    samples: Sequence[Any] = (),
+    compiled: bool = True,
+) -> UserAggregate:
+    """Define an aggregate, or define it anew; queries read from then on can call it by its name.
+
+    ``lift`` makes a state of a row's arguments, ``combine`` one state of two (the older first) without
+    changing either, ``lower`` an answer of type ``result`` (or None) of a state. ``inverse(total, oldest)``,
+    where there is one, must undo combine exactly. With ``samples`` (values that lift takes, or tuples of
+    them) the laws of aggregates are tried at once. ``compiled=False`` keeps it in plain Python.
+
+    >>> import math, weft
+    >>> gmean = weft.define_aggregate(
+    ...     "gmean",
+    ...     lift=lambda x: (math.log(x), 1),
+    ...     combine=lambda a, b: (a[0] + b[0], a[1] + b[1]),
+    ...     lower=lambda s: math.exp(s[0] / s[1]),
+    ...     identity=(0.0, 0),
+    ...     result="double",
+    ...     samples=[1.0, 2.5, 10.0],
+    ... )
+    >>> gmean.runs("double")
+    'compiled'
+    >>> weft.sql("SELECT gmean(price) AS g FROM trades [RANGE '1 min']")[0].aggregates[0].function
+    'gmean'
+    """
+    _check_name(name)
+    for role, function in (("lift", lift), ("combine", combine), ("lower", lower), ("inverse", inverse)):
+        if not callable(function) and (role != "inverse" or function is not None):
+            raise AggregateError(f"{name}: {role} must be a function, not {function!r}")
+    if result not in RESULTS:
+        raise AggregateError(f"{name}: result must be one of {', '.join(RESULTS)}, not {result!r}")
+    if isinstance(arguments, bool) or not isinstance(arguments, int) or arguments < 1:
+        raise AggregateError(f"{name}: arguments must be a number from 1 on, not {arguments!r}")
+    if inverse is not None and not commutative:
+        raise AggregateError(f"{name}: an aggregate that is not commutative takes no inverse; leave it out")
+    definition = Definition(
+        name.lower(),
+        lift,
+        combine,
+        lower,
+        identity,
+        result,
+        inverse,
+        commutative,
+        arguments,
+        compiled,
+        uuid.uuid4().hex,
+    )
+    check_laws(definition, samples)
+    aggregates.DEFINED[definition.name] = function_of(definition)
+    return UserAggregate(definition)
+
+
+def load_aggregates(files: Iterable[Path | str]) -> None:
+    """Run Python files that define aggregates."""
+    for file in map(Path, files):
+        # Not among the modules that can be imported: its functions then travel to tasks by value.
+        spec = importlib.util.spec_from_file_location(f"weft_aggregates_{file.stem}", file)
+        if spec is None or spec.loader is None or not file.is_file():
+            raise JobError(f"aggregates: '{file}' is not a Python file")
+        try:
+            spec.loader.exec_module(importlib.util.module_from_spec(spec))
+        except AggregateError as error:
+            raise AggregateError(f"{file}: {error}") from error
+        except Exception as error:
+            raise JobError(f"aggregates: '{file}' raised {type(error).__name__}: {error}") from error
+
+
+def defined_in(queries: Iterable[Query]) -> list[str]:
+    """The user-defined aggregates that queries call, each with how it runs over doubles."""
+    called = dict.fromkeys(a.function for q in queries for a in q.aggregates)
+    found = (aggregates.DEFINED[name].parts for name in called if name in aggregates.DEFINED)
+    mine = (UserAggregate(split.definition) for split in found)  # type: ignore[attr-defined]
+    return [f"{each.definition.name}: user-defined, {each.runs()}" for each in mine]
+
+
+def _check_name(name: str) -> None:
+    if not isinstance(name, str) or not name.isidentifier() or not name.isascii():
+        raise AggregateError(f"{name!r} cannot be the name of an aggregate; use letters, digits and _")
+    known = name.lower()
+    builtin = aggregates.named(known) is not None and known not in aggregates.DEFINED
+    if builtin or known in expr.FUNCTIONS or known in expr.ALIASES or known in SYNTAX or known in HINTS:
+        raise AggregateError(f"{name!r} is the name of a built-in function; choose another")
+    try:
+        node = snippet(f"{name}(x)", "aggregate", name).node
+    except QueryError:
+        node = None
+    if not isinstance(node, exp.Anonymous) or node.name.lower() != known:
+        raise AggregateError(f"{name!r} means something else in SQL; choose another name")
