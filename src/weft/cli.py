@@ -20,6 +20,7 @@ from weft import bench as benchmarks
 from weft import demo as demonstration
 from weft import job as jobs
 from weft import launch
+from weft.define import defined_in, load_aggregates
 from weft.errors import CheckpointError, JobError, QueryError, WeftError
 from weft.report import Report, step_bar
 from weft.sinks import MemorySink
@@ -83,15 +84,21 @@ def plan(
     technique: Annotated[str, typer.Option(help="How windows are answered.", metavar="NAME")] = "auto",
     json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
     svg: Annotated[Path | None, typer.Option(help="Draw the plan into this file.", metavar="FILE")] = None,
+    aggregates: Annotated[
+        list[Path] | None,
+        typer.Option(help="A Python file that defines aggregates; can be given again.", metavar="FILE"),
+    ] = None,
 ) -> None:
     """Show what the queries would share, and what that should cost."""
     if json and svg:
         raise JobError("--json and --svg FILE exclude each other; run the command twice")
-    made = weft.plan(weft.sql(_read(queries)), rate=rate, strategy=strategy, nodes=nodes, technique=technique)
+    load_aggregates(aggregates or ())
+    asked = weft.sql(_read(queries))
+    made = weft.plan(asked, rate=rate, strategy=strategy, nodes=nodes, technique=technique)
     if svg:
         _write(svg, made.to_svg())
     else:
-        print(made.to_json() if json else made)
+        print(made.to_json() if json else "\n".join([str(made), *defined_in(asked)]))
 
 
 @app.command()

@@ -16,7 +16,7 @@ from weft.aggregates.compiled import obstacle
 from weft.aggregates.definition import RESULTS, Definition
 from weft.aggregates.laws import check_laws
 from weft.aggregates.user import function_of
-from weft.errors import AggregateError, JobError, QueryError
+from weft.errors import AggregateError, JobError, QueryError, WeftError
 from weft.query import Query
 from weft.sql.snippet import snippet
 from weft.sql.whitelist import HINTS, SYNTAX
@@ -113,10 +113,9 @@ def load_aggregates(files: Iterable[Path | str]) -> None:
             raise JobError(f"aggregates: '{file}' is not a Python file")
         try:
             spec.loader.exec_module(importlib.util.module_from_spec(spec))
-        except AggregateError as error:
-            raise AggregateError(f"{file}: {error}") from error
         except Exception as error:
-            raise JobError(f"aggregates: '{file}' raised {type(error).__name__}: {error}") from error
+            what = str(error) if isinstance(error, WeftError) else f"{type(error).__name__}: {error}"
+            raise JobError(f"aggregates: '{file}' cannot be run: {what}") from error
 
 
 def defined_in(queries: Iterable[Query]) -> list[str]:

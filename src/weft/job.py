@@ -2,7 +2,7 @@
 
     [source]  kind = "files" | "generator" | "spark"
     [stream]  time, lateness, trigger, idle_timeout, close_at_end, checkpoint
-    [queries] file = "queries.sql"  or  sql = "..."
+    [queries] file = "queries.sql"  or  sql = "...", aggregates = ["own.py"]
     [sink]    kind = "parquet" | "console" | "memory" | "python"
     [spark]   master, buckets, conf
 
@@ -20,7 +20,16 @@ from pathlib import Path
 from typing import Any
 
 from weft.errors import JobError
-from weft.settings import NO_TIME, Duration, Options, read_kind, read_section, refuse_unknown
+from weft.settings import (
+    NO_PATHS,
+    NO_TIME,
+    Duration,
+    Options,
+    Paths,
+    read_kind,
+    read_section,
+    refuse_unknown,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +96,11 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Queries:
-    """The queries' SQL, from a file or written in the job."""
+    """The queries' SQL, from a file or written in the job, and Python files that define aggregates."""
 
     file: Path | None = None
     sql: str | None = None
+    aggregates: Paths = NO_PATHS
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +175,7 @@ class Job:
     sql: str
     sink: ToParquet | ToConsole | ToMemory | ToFunction
     spark: Spark
+    aggregates: tuple[Path, ...] = ()
 
 
 def load(path: str | Path) -> Job:
@@ -212,12 +223,14 @@ def parse(text: str, base: Path = Path()) -> Job:
     source = read_kind(tables["source"], SOURCES, "source", base)
     if isinstance(source, FromFiles) and source.format not in FORMATS:
         raise JobError(f"[source] format must be one of {', '.join(FORMATS)}, not '{source.format}'")
+    queries = read_section(Queries, tables["queries"], "queries", base)
     return Job(
         source=source,
         stream=read_section(Stream, tables.get("stream", {}), "stream", base),
-        sql=_sql(read_section(Queries, tables["queries"], "queries", base)),
+        sql=_sql(queries),
         sink=read_kind(tables.get("sink", {"kind": "console"}), SINKS, "sink", base),
         spark=read_section(Spark, tables.get("spark", {}), "spark", base),
+        aggregates=queries.aggregates,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from weft.define import load_aggregates
 from weft.duration import format_duration
 from weft.engine.program import compile_plan
 from weft.errors import JobError, WeftError
@@ -46,6 +47,7 @@ def run(job: Job, engine: str, report: Report, master: str | None = None) -> Sin
     >>> run(job, "local", Report(Console(quiet=True))).tables["q1"].column("n").to_pylist()
     [1000]
     """
+    load_aggregates(job.aggregates)
     planned = plan(sql(job.sql))
     sink = make_sink(job, report)
     if engine == "local":

@@ -23,6 +23,11 @@ NO_TIME = Duration(0)
 Options = NewType("Options", dict)  # type: ignore[type-arg]
 """A table of free-form settings, each value taken as text."""
 
+Paths = NewType("Paths", tuple)  # type: ignore[type-arg]
+"""Paths, written in the file as a list of text."""
+
+NO_PATHS = Paths(())
+
 Section = TypeVar("Section")
 
 WORDS = {str: "text in quotes", int: "a whole number", bool: "true or false"}
@@ -72,6 +77,9 @@ def _value(value: Any, wanted: Any, where: str, base: Path) -> Any:
         return _options(value, where)
     if wanted is Path:
         return base / _checked(value, str, "a path in quotes", where)
+    if wanted is Paths:
+        named = _checked(value, list, "a list of paths in quotes", where)
+        return tuple(base / _checked(v, str, "a list of paths in quotes", where) for v in named)
     if wanted is float:
         return float(_checked(value, (int, float), "a number", where))
     return _checked(value, wanted, WORDS[wanted], where)

@@ -203,7 +203,8 @@ def _try(definition: Definition, arguments: tuple[str, ...]) -> str | None:
                 function = compile_checked(getattr(definition, role))
                 function.compile(signature)
         except Exception as error:
-            return f"Numba cannot compile {role} ({str(error).strip().splitlines()[0]})"
+            lines = [line for line in str(error).splitlines() if line and not line.startswith("Failed in")]
+            return f"Numba cannot compile {role} ({' '.join(lines[:1])})"
         made = function.overloads[signature].signature.return_type
         if not _fits(made, words, tuples):
             return f"{role} gives {made}, which is not what the identity is"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copyreg
 import io
 import math
 import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
@@ -26,14 +28,16 @@ class Pickled(Algebra):
     def write(self, state: Any) -> bytes:
         """A state as bytes."""
         try:
-            return pickle.dumps(state, protocol=5)
+            data = io.BytesIO()
+            _Writer(data, protocol=5).dump(state)
+            return data.getvalue()
         except Exception as error:
             raise AggregateError(f"{self.definition.name}: its state cannot be kept: {error}") from error
 
     def read(self, data: bytes) -> Any:
         """The state behind bytes."""
         try:
-            return _Data(io.BytesIO(data)).load()
+            return _Reader(io.BytesIO(data)).load()
         except pickle.UnpicklingError as error:
             raise AggregateError(f"{self.definition.name}: its state cannot be kept: {error}") from error
 
@@ -145,7 +149,13 @@ def _total_order(row: tuple[Any, ...]) -> tuple[Any, ...]:
     )
 
 
-class _Data(pickle.Unpickler):
+class _Writer(pickle.Pickler):
+    """Writes a time zone by its name, instead of as a call that ``_Reader`` would refuse."""
+
+    dispatch_table = copyreg.dispatch_table | {ZoneInfo: lambda zone: (ZoneInfo, (zone.key,))}
+
+
+class _Reader(pickle.Unpickler):
     """Reads plain data and nothing else: bytes of a checkpoint must not be able to run code."""
 
     def find_class(self, module: str, name: str) -> Any:
@@ -158,12 +168,13 @@ class _Data(pickle.Unpickler):
 
 _KNOWN = frozenset(
     (
-        *(("builtins", name) for name in ("complex", "set", "frozenset", "bytearray", "range")),
+        *(("builtins", name) for name in ("int", "float", "complex", "str", "bytearray", "range")),
+        *(("builtins", name) for name in ("list", "tuple", "dict", "set", "frozenset")),
         *(("datetime", name) for name in ("datetime", "date", "time", "timedelta", "timezone")),
-        *(("collections", name) for name in ("Counter", "OrderedDict", "deque")),
+        *(("collections", name) for name in ("Counter", "OrderedDict", "defaultdict", "deque")),
         ("decimal", "Decimal"),
         ("fractions", "Fraction"),
-        ("zoneinfo", "ZoneInfo._unpickle"),
+        ("zoneinfo", "ZoneInfo"),
         ("numpy", "dtype"),
         ("numpy", "ndarray"),
         ("numpy._core.multiarray", "scalar"),
