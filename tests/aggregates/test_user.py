@@ -408,3 +408,18 @@ def test_without_an_inverse_some_techniques_are_refused() -> None:
     with pytest.raises(QueryError, match="subtract-on-evict needs an exact inverse, which my_max"):
         weft.run(windows("my_max(x) AS v"), sample(), time="ts", technique="soe")
     assert isinstance(parts_of("py_max(x)")[0], ObjectPart)
+
+
+@pytest.mark.parametrize("name", ["auto", "slideside"])
+def test_states_that_are_arrays(name: str) -> None:
+    weft.define_aggregate(
+        "busiest",
+        lift=lambda i: np.bincount([i % 4], minlength=4),
+        combine=lambda a, b: a + b,
+        lower=lambda s: int(s.argmax()),
+        identity=np.zeros(4, dtype=np.int64),
+        result="bigint",
+        samples=[1, 2],
+    )
+    found = weft.run(windows("busiest(i) AS v, count(*) AS n"), sample(), time="ts", technique=name)
+    assert all(row["v"] in range(4) for row in found["wide"].to_pylist())

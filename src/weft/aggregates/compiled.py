@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,6 +50,7 @@ class Formulas:
 _lock = threading.RLock()
 _codes: dict[str, int] = {}
 _formulas: dict[int, Formulas] = {}
+_functions: dict[tuple[str, str], Any] = {}
 _tried: dict[tuple[str, tuple[str, ...]], str | None] = {}
 
 
@@ -179,6 +180,14 @@ def _code(definition: Definition) -> int:
         return code
 
 
+def _function(definition: Definition, role: str) -> Any:
+    """A function of the user's, to be compiled once for all kernels that call it."""
+    key = (definition.token, role)
+    if key not in _functions:
+        _functions[key] = compile_checked(getattr(definition, role))
+    return _functions[key]
+
+
 def _try(definition: Definition, arguments: tuple[str, ...]) -> str | None:
     """Compile everything once; the reason where that, or the types that come out, will not do."""
     words = shape(definition.identity)
@@ -200,7 +209,7 @@ def _try(definition: Definition, arguments: tuple[str, ...]) -> str | None:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                function = compile_checked(getattr(definition, role))
+                function = _function(definition, role)
                 function.compile(signature)
         except Exception as error:
             lines = [line for line in str(error).splitlines() if line and not line.startswith("Failed in")]
@@ -224,13 +233,12 @@ def _make(definition: Definition) -> Formulas:
     older, newer = (_tuple([_read(t, f"{s}[{c}]") for c, t in enumerate(words)], tuples) for s in "ab")
     written = _written(words, tuples)
 
-    def two(function: Callable[..., Any] | None) -> Any:
-        if function is None:
-            return None
-        text = f"def formula(a, b):\n    state = user({older}, {newer})\n    return {written}\n"
-        return _define(text, "formula", user=compile_checked(function))
-
-    return Formulas(two(definition.combine), two(definition.inverse), {})
+    text = f"def formula(a, b):\n    state = user({older}, {newer})\n    return {written}\n"
+    combine = _define(text, "formula", user=_function(definition, "combine"))
+    inverse = None
+    if definition.inverse is not None:
+        inverse = _define(text, "formula", user=_function(definition, "inverse"))
+    return Formulas(combine, inverse, {})
 
 
 def _lift(definition: Definition, arguments: tuple[str, ...]) -> Any:
@@ -238,7 +246,7 @@ def _lift(definition: Definition, arguments: tuple[str, ...]) -> Any:
     words, tuples = shape(definition.identity) or (), isinstance(definition.identity, tuple)
     args = ", ".join(_read(ARGUMENTS[a], f"values[j, {c}]") for c, a in enumerate(arguments))
     text = f"def lift(values, j):\n    state = user({args})\n    return {_written(words, tuples)}\n"
-    return _define(text, "lift", user=compile_checked(definition.lift))
+    return _define(text, "lift", user=_function(definition, "lift"))
 
 
 def _row_kernel(monoid: UserMonoid) -> Any:

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
+import numpy as np
+
 from weft.aggregates.definition import Definition
 from weft.errors import AggregateError
 
@@ -64,4 +66,4 @@ def close(one: Any, other: Any) -> bool:
         return len(one) == len(other) and all(map(close, one, other))
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(close(one[k], other[k]) for k in one)
-    return bool(one == other)
+    return np.allclose(one, other) if isinstance(one, np.ndarray) else bool(one == other)

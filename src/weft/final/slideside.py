@@ -77,7 +77,7 @@ class SlideSideWindow(SlidingWindow):
         for at in range(self.end - 1, self.first - 1, -1):
             slot = at % self.capacity
             total = self.combine(self.elements[slot], total)
-            if at < self.flipped and np.array_equal(total, self.suffix[slot]):
+            if at < self.flipped and self.same(total, self.suffix[slot]):
                 break
             self.suffix[slot] = total
         self.flipped, self.total = self.end, None

@@ -87,4 +87,6 @@ def similar(called: str) -> str:
         return HINTS[called]
     known = [n for n in (*FUNCTIONS, *ALIASES, *aggregates.names()) if n.isidentifier()]
     close = difflib.get_close_matches(called, set(known) - SYNTAX - {"count_star"}, n=1, cutoff=0.8)
-    return f"did you mean {close[0]!r}?" if close else "only functions of the documented list can be called"
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return "only functions of the documented list, and aggregates defined before, can be called"
