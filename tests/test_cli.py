@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from pyspark import cloudpickle
 from rich.console import Console
 
-from weft import cli, demo
+from weft import aggregates, cli, demo
 from weft.report import Report, step_bar
 from weft.workload import text, varied
 
@@ -224,3 +225,56 @@ def test_a_terminal_gets_a_bar():
     with step_bar(Console(file=screen, force_terminal=True, width=100)) as progress:
         progress("native, N = 4", 1, 3)
     assert "native, N = 4" in screen.getvalue()
+
+
+OWN = """
+import math
+import weft
+
+def lift(x):
+    return (math.log(x), 1)
+
+weft.define_aggregate(
+    "own_mean", lift=lift, combine=lambda a, b: (a[0] + b[0], a[1] + b[1]),
+    lower=lambda s: math.exp(s[0] / s[1]), identity=(0.0, 0), result="double",
+)
+"""
+
+
+def test_aggregates_of_ones_own(weft, folder):
+    (folder / "own.py").write_text(OWN)
+    (folder / "queries.sql").write_text(QUERIES.replace("avg(volume)", "own_mean(volume)"))
+    code, _, err = weft("plan", "queries.sql")
+    assert code == 2
+    assert "function 'own_mean' is not supported" in err
+    code, out, _ = weft("plan", "queries.sql", "--aggregates", "own.py")
+    assert code == 0
+    assert out.endswith("own_mean: user-defined, compiled\n")
+    aggregates.DEFINED.clear()
+    (folder / "job.toml").write_text(JOB.replace("[queries]", '[queries]\naggregates = ["own.py"]'))
+    code, _, err = weft("run", "job.toml", "--engine", "local")
+    assert (code, err) == (0, "")
+    assert pq.read_table(folder / "answers" / "long").column("mean").null_count == 0
+    data = cloudpickle.dumps(aggregates.DEFINED.pop("own_mean"))
+    (folder / "own.py").unlink()
+    # Another process, such as a task's, has neither the file nor the definition.
+    read = "import pickle, sys; print(pickle.load(sys.stdin.buffer).lower.definition.lift(1.0))"
+    said = subprocess.run([sys.executable, "-c", read], input=data, capture_output=True)
+    assert said.stdout.split() == [b"(0.0,", b"1)"], said.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1 / 0", "ZeroDivisionError"),
+        ("weft.define_aggregate('sum')", "TypeError"),
+        (None, "is not a Python file"),
+    ],
+)
+def test_definitions_that_cannot_be_loaded(weft, folder, text, message):
+    if text is not None:
+        (folder / "own.py").write_text(f"import weft\n{text}\n")
+    code, _, err = weft("plan", "queries.sql", "--aggregates", "own.py")
+    assert code == 2
+    assert message in err
+    assert len(err.splitlines()) == 1

@@ -144,3 +144,12 @@ def test_errors_in_a_file_name_the_file(tmp_path):
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda p: p.stem)
 def test_the_examples_are_good_jobs(path):
     assert isinstance(load(path), Job)
+
+
+def test_python_files_that_define_aggregates(tmp_path):
+    job = parse(changed("[queries]\n", '[queries]\naggregates = ["own.py", "sub/more.py"]\n'), tmp_path)
+    assert job.aggregates == (tmp_path / "own.py", tmp_path / "sub/more.py")
+    assert parse(GOOD).aggregates == ()
+    for wrong in ('"own.py"', "[1]"):
+        with pytest.raises(JobError, match="aggregates must be a list of paths in quotes"):
+            parse(changed("[queries]\n", f"[queries]\naggregates = {wrong}\n"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import collections
 import dataclasses
 import re
@@ -31,6 +32,15 @@ def test_the_readme_runs(spark, capsys):
     printed = capsys.readouterr().out
     assert "window_start" in printed
     assert int(printed.split()[-1]) == names["answers"]["calm"].num_rows
+
+
+def test_python_in_the_docs_runs(capsys):
+    names: dict[str, object] = {}
+    for block in blocks("docs/queries.md", "python"):
+        exec(compile(block, "docs/queries.md", "exec"), names)
+    first, second = capsys.readouterr().out.splitlines()
+    assert [round(g, 9) for g in ast.literal_eval(first)] == [4.0, 5.0]
+    assert second in (ROOT / "docs/queries.md").read_text()
 
 
 @pytest.mark.parametrize("page", ["docs/queries.md"])

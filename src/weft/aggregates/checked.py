@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,8 @@ LARGEST = 2.0**63 * (1 - 2.0**-52)
 TOO_LARGE = "an integer does not fit 64 bits"
 
 
-def compile_checked(function: Callable[..., Any]) -> Any:
-    """Compile a function so that it raises OverflowError where an integer would wrap.
+def compile_checked(function: Callable[..., Any], arguments: int = 1) -> Any:
+    """Compile a function of so many arguments so that it raises OverflowError where an integer would wrap.
 
     >>> double = compile_checked(lambda x: x + x)
     >>> double(2), double(1.5)
@@ -38,7 +39,16 @@ def compile_checked(function: Callable[..., Any]) -> Any:
     Traceback (most recent call last):
     OverflowError: an integer does not fit 64 bits
     """
-    return njit(pipeline_class=_Compiler)(getattr(function, "py_func", function))
+    function = getattr(function, "py_func", function)
+    if isinstance(function, FunctionType):
+        compiled: Any = njit(pipeline_class=_Compiler)(function)
+        if not function.__defaults__:
+            return compiled
+    else:
+        # Numba compiles calls of ``max`` or ``operator.add``, but not these themselves.
+        compiled = CHECKED.get(function, function)
+    given = ", ".join(f"x{n}" for n in range(arguments))
+    return njit(eval(f"lambda {given}: called({given})", {"called": compiled}))
 
 
 def add(a, b):

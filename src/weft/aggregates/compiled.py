@@ -184,7 +184,8 @@ def _function(definition: Definition, role: str) -> Any:
     """A function of the user's, to be compiled once for all kernels that call it."""
     key = (definition.token, role)
     if key not in _functions:
-        _functions[key] = compile_checked(getattr(definition, role))
+        count = definition.arguments if role == "lift" else 2
+        _functions[key] = compile_checked(getattr(definition, role), count)
     return _functions[key]
 
 
@@ -214,7 +215,7 @@ def _try(definition: Definition, arguments: tuple[str, ...]) -> str | None:
         except Exception as error:
             lines = [line for line in str(error).splitlines() if line and not line.startswith("Failed in")]
             return f"Numba cannot compile {role} ({' '.join(lines[:1])})"
-        made = function.overloads[signature].signature.return_type
+        made = function.get_call_template(signature, {})[0].cases[0].return_type
         if not _fits(made, words, tuples):
             return f"{role} gives {made}, which is not what the identity is"
     return None
