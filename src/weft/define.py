@@ -119,11 +119,18 @@ def load_aggregates(files: Iterable[Path | str]) -> None:
 
 
 def defined_in(queries: Iterable[Query]) -> list[str]:
-    """The user-defined aggregates that queries call, each with how it runs over doubles."""
+    """The user-defined aggregates that queries call, each with how it runs over numbers."""
     called = dict.fromkeys(a.function for q in queries for a in q.aggregates)
     found = (aggregates.DEFINED[name].parts for name in called if name in aggregates.DEFINED)
-    mine = (UserAggregate(split.definition) for split in found)  # type: ignore[attr-defined]
-    return [f"{each.definition.name}: user-defined, {each.runs()}" for each in mine]
+    return [_told(UserAggregate(split.definition)) for split in found]  # type: ignore[attr-defined]
+
+
+def _told(aggregate: UserAggregate) -> str:
+    count = aggregate.definition.arguments
+    ways = {type: aggregate.runs(*[type] * count) for type in ("bigint", "double")}
+    same = len(set(ways.values())) == 1
+    how = ways["double"] if same else "; ".join(f"over {type} {way}" for type, way in ways.items())
+    return f"{aggregate.definition.name}: user-defined, {how}"
 
 
 def _check_name(name: str) -> None:

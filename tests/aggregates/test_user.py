@@ -282,8 +282,13 @@ def test_what_is_compiled_and_what_is_not() -> None:
 def test_compiled_integers_do_not_wrap() -> None:
     rows = table([{"ts": n * SECOND, "k": "a", "i": 1 << 62, "x": 1.0} for n in range(3)])
     query = weft.sql("SELECT my_sum(i) AS v FROM s [RANGE '9 s']")
-    with pytest.raises(AggregateError, match="my_sum: an integer does not fit 64 bits; define it with"):
-        weft.run(query, rows, time="ts")
+    sliding = weft.sql("SELECT k, my_sum(i) AS v FROM s [RANGE '9 s' SLIDE '1 s'] GROUP BY k")
+    for asked in (query, sliding):
+        with pytest.raises(AggregateError, match="my_sum: an integer does not fit 64 bits; define it with"):
+            weft.run(asked, rows, time="ts")
+    # The sums of all groups together would not fit, but nobody asks for that.
+    apart = rows.set_column(1, "k", pa.array(["a", "b", "c"]))
+    assert set(weft.run(sliding, apart, time="ts")["q1"].column("v").to_pylist()) == {1 << 62}
     define("wide_sum", lambda x: x, lambda s: s / 4, 0, "double", compiled=False)
     query = weft.sql("SELECT wide_sum(i) AS v FROM s [RANGE '9 s']")
     assert weft.run(query, rows, time="ts")["q1"].column("v").to_pylist() == [3 * 2.0**60]
@@ -408,6 +413,15 @@ def test_without_an_inverse_some_techniques_are_refused() -> None:
     with pytest.raises(QueryError, match="subtract-on-evict needs an exact inverse, which my_max"):
         weft.run(windows("my_max(x) AS v"), sample(), time="ts", technique="soe")
     assert isinstance(parts_of("py_max(x)")[0], ObjectPart)
+
+
+def test_a_nan_stays_in_its_group() -> None:
+    define("loose", lambda x: x, lambda s: s, 0.0, "double", inverse=lambda t, o: t - o)
+    rows = table(
+        [{"ts": n * SECOND, "k": "ab"[n % 2], "i": 1, "x": [math.nan, 2.0][n % 2]} for n in range(20)]
+    )
+    found = weft.run(windows("loose(x) AS v, count(*) AS n"), rows, time="ts")["narrow"].to_pylist()
+    assert all(math.isnan(r["v"]) if r["k"] == "a" else r["v"] == 2.0 * r["n"] for r in found)
 
 
 @pytest.mark.parametrize("name", ["auto", "slideside"])

@@ -19,6 +19,9 @@ from weft.aggregates.monoid import OBJECTS, Monoid
 from weft.aggregates.part import Part, Rows, States
 from weft.aggregates.word import Word
 
+MOST_WRITTEN = 32
+"""States that are looked at to estimate the memory of all."""
+
 
 class Algebra(ABC):
     """What can be done with states that are Python objects; none is ever None here."""
@@ -114,6 +117,12 @@ class ObjectPart(Part):
         """What windows are answered from: the monoid, and the states of cells in the order of time."""
         algebra, states = self.algebra.ready(states)
         return ObjectMonoid.of(algebra), states
+
+    def nbytes(self, states: States) -> int:
+        """About how much memory the states take: some of them are written to see."""
+        some = [s for s in states.words[:: len(states) // MOST_WRITTEN + 1, 0] if s is not None]
+        mean = sum(len(self.algebra.write(s)) for s in some) / max(len(some), 1)
+        return int(states.words.nbytes + len(states) * mean)
 
     def columns(self, states: States) -> list[tuple[str, pa.Array]]:
         """The states as a column of bytes, null where there is none."""

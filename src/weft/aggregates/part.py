@@ -92,6 +92,10 @@ class Part:
         strings = any(word is Word.STRING for _, word in self.words)
         return States(self.monoid.identity(0), pa.array([], pa.string()) if strings else None)
 
+    def nbytes(self, states: States) -> int:
+        """How much memory the states take, dictionaries apart."""
+        return states.words.nbytes
+
     def columns(self, states: States) -> list[tuple[str, pa.Array]]:
         """The states as named Arrow columns, readable by anyone."""
         empty = None

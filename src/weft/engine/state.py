@@ -72,7 +72,8 @@ class GroupingState:
     def bytes(self) -> int:
         """How much memory the cells take, dictionaries apart."""
         return sum(
-            c.group.nbytes * 3 + sum(p.words.nbytes for p in c.parts) for c in (self.cells, *self.pending)
+            c.group.nbytes * 3 + sum(part.nbytes(s) for part, s in zip(self.grouping.parts, c.parts))
+            for c in (self.cells, *self.pending)
         )
 
     def absorb(self, table: pa.RecordBatch) -> None:

@@ -20,7 +20,7 @@ from math import isqrt
 
 import numpy as np
 
-from weft.aggregates.monoid import Monoid
+from weft.aggregates.monoid import FIRST_USER, Monoid
 from weft.final.algebra import combine, inverse, load, store
 from weft.final.batch import doubling_slide_kernel, prefix_slide_kernel
 from weft.final.card import Card
@@ -116,7 +116,9 @@ class Bulk(Technique):
     steps = TwoStacksWindow
 
     def _answer(self, low: np.ndarray, high: np.ndarray, out: np.ndarray) -> None:
-        make = _prefix_kernel if self.monoid.invertible else self.answer_kernel
+        # Prefixes run over all groups: a user's inverse may not be exact, and carry a NaN to another group.
+        exact = self.monoid.invertible and self.monoid.code < FIRST_USER
+        make = _prefix_kernel if exact else self.answer_kernel
         order = np.zeros(0, dtype=np.int64)
         if (high - low).sum() <= len(self.words) // self.monoid.width:
             # A structure over all states would cost more than these few runs.

@@ -23,13 +23,17 @@ def answer_steps(
     order, chains = by_chain(low, high)
     for first, last in pairwise(chains.tolist()):
         runs = order[first:last]
-        sliding = window(monoid, [int((high[runs] - low[runs]).max())])
+        widest = int((high[runs] - low[runs]).max())
+        sliding = window(monoid, [widest])
         begin = end = 0
         for run in runs.tolist():
             start, stop = int(low[run]), int(high[run])
-            for _ in range(begin, min(start, end)):
+            if start >= end:
+                # Nothing is shared with the run before, which may be of another group.
+                sliding, begin, end = window(monoid, [widest]), start, start
+            for _ in range(begin, start):
                 sliding.evict()
-            for at in range(max(start, end), stop):
+            for at in range(end, stop):
                 sliding.insert(states[at : at + 1])
             begin, end = start, stop
             out[run] = sliding.query(stop - start)[0]
