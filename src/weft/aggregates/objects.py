@@ -153,7 +153,10 @@ def by_cell(cell: np.ndarray, valid: np.ndarray) -> Iterator[tuple[int, np.ndarr
     """
     counts = cell >= 0
     rows = np.flatnonzero(counts & valid if valid.size else counts)
-    rows = rows[np.argsort(cell[rows], kind="stable")]
-    bounds = np.append(np.flatnonzero(np.diff(cell[rows], prepend=-1)), len(rows))
+    cells = cell[rows]
+    # Sixteen bits are sorted by counting.
+    order = np.argsort(cells.astype(np.uint16) if cell.max(initial=0) < 1 << 16 else cells, kind="stable")
+    rows, cells = rows[order], cells[order]
+    bounds = np.append(np.flatnonzero(np.diff(cells, prepend=-1)), len(rows))
     for first, last in pairwise(bounds.tolist()):
-        yield int(cell[rows[first]]), rows[first:last]
+        yield int(cells[first]), rows[first:last]
