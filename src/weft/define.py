@@ -12,8 +12,8 @@ from typing import Any
 from sqlglot import exp
 
 from weft import aggregates, expr
-from weft.aggregates.compiled import obstacle
 from weft.aggregates.definition import RESULTS, Definition
+from weft.aggregates.formulas import obstacle
 from weft.aggregates.laws import check_laws
 from weft.aggregates.user import function_of
 from weft.errors import AggregateError, JobError, QueryError, WeftError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import operator
 import pickle
 from collections.abc import Iterator
 from itertools import pairwise
@@ -277,6 +278,10 @@ def test_what_is_compiled_and_what_is_not() -> None:
     assert "cannot compile lift" in define("f", lambda x: int(f"{x}"), int, 0).runs("bigint")
     assert "<<" in define("f", lambda x: 1 << x, int, 0).runs("bigint")
     assert "commutative" in define_maps().runs("bigint", "bigint")
+    assert "identity" in define("f", lambda x: x, int, -(10**30), combine=max).runs("bigint")
+    # Python's own functions, and arguments that are left out, are compiled too.
+    assert define("f", float, float, 0.0, "double", combine=operator.add).runs("bigint") == "compiled"
+    assert define("f", lambda x, factor=3: factor * x, int, 0).runs("bigint") == "compiled"
 
 
 def test_compiled_integers_do_not_wrap() -> None:

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from weft.errors import AggregateError, AnswerOverflow
 
 RESULTS = ("bigint", "double", "string", "boolean", "timestamp", "date")
@@ -70,8 +72,8 @@ class Definition:
             return int(value)
         if self.result == "double" and _is(value, numbers.Real):
             return float(value)
-        if self.result == "boolean" and isinstance(value, bool):
-            return value
+        if self.result == "boolean" and isinstance(value, bool | np.bool_):
+            return bool(value)
         if self.result == "string" and isinstance(value, str):
             return value
         if self.result == "timestamp" and isinstance(value, datetime.datetime):

@@ -41,6 +41,11 @@ class Monoid:
     selective: bool = False
     commutative: bool = True
 
+    @property
+    def built_in(self) -> bool:
+        """Whether its code means the same formula in every process."""
+        return 0 <= self.code < FIRST_USER
+
     def identity(self, n: int) -> np.ndarray:
         """The neutral state, n times.
 

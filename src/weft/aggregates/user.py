@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from weft.aggregates.compiled import UserPart, obstacle
+from weft.aggregates.compiled import UserPart
 from weft.aggregates.definition import Definition
+from weft.aggregates.formulas import obstacle
 from weft.aggregates.function import ORDERED, AggregateFunction, Exprs, Types
 from weft.aggregates.objects import Algebra, ObjectPart
 from weft.aggregates.part import Part, States, part

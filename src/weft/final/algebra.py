@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numba.extending import overload, register_jitable
 
-from weft.aggregates.compiled import formulas
+from weft.aggregates.formulas import formulas
 from weft.aggregates.monoid import ADD, FIRST_USER, MAX, MIN, SUM_INT
 from weft.aggregates.monoid import combine as combine_rows
 from weft.final.kernels import OPTIONS

@@ -20,7 +20,7 @@ from math import isqrt
 
 import numpy as np
 
-from weft.aggregates.monoid import FIRST_USER, Monoid
+from weft.aggregates.monoid import Monoid
 from weft.final.algebra import combine, inverse, load, store
 from weft.final.batch import doubling_slide_kernel, prefix_slide_kernel
 from weft.final.card import Card
@@ -117,7 +117,7 @@ class Bulk(Technique):
 
     def _answer(self, low: np.ndarray, high: np.ndarray, out: np.ndarray) -> None:
         # Prefixes run over all groups: a user's inverse may not be exact, and carry a NaN to another group.
-        exact = self.monoid.invertible and self.monoid.code < FIRST_USER
+        exact = self.monoid.invertible and self.monoid.built_in
         make = _prefix_kernel if exact else self.answer_kernel
         order = np.zeros(0, dtype=np.int64)
         if (high - low).sum() <= len(self.words) // self.monoid.width:
