@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from xml.sax.saxutils import escape
 
-from weft.duration import format_duration
+from weft.duration import format_length
 from weft.plan import Plan, Tree
 from weft.query import Query
 from weft.slicing import edges_between
@@ -42,7 +42,7 @@ def plan_svg(plan: Plan) -> str:
 def _tree(tree: Tree, number: int, top: int) -> tuple[list[str], int]:
     queries = sorted(tree.queries, key=lambda q: (q.window.range, q.name))[:MOST_QUERIES]
     span = 2 * max(q.window.range + q.window.slide for q in queries)
-    span = max(min(span, int(MOST_EDGES / tree.edge_rate * 1_000_000)), 1) if tree.edge_rate else span
+    span = max(min(span, int(MOST_EDGES / sum(1 / p.period for p in tree.progressions))), 1)
     scale = (WIDTH - LEFT - RIGHT) / span
     bottom = top + HEAD + LINE * (len(queries) + 1)
     left_out = len(tree.queries) - len(queries)
@@ -52,7 +52,7 @@ def _tree(tree: Tree, number: int, top: int) -> tuple[list[str], int]:
             10,
             top + 14,
             f"tree {number} on node {tree.node}: {len(tree.queries)} queries by {tree.technique}, "
-            f"{tree.edge_rate:.4g} edges/s, {format_duration(span)} shown{more}",
+            f"{tree.edge_rate:.4g} edges/s, {format_length(span, tree.rows)} shown{more}",
             "h",
         )
     ]
@@ -60,7 +60,7 @@ def _tree(tree: Tree, number: int, top: int) -> tuple[list[str], int]:
     y = top + HEAD - LINE
     out.append(_text(10, y + 11, "slices"))
     for start, end in pairwise(edges):
-        out.append(_box(start, end, y, scale, "s", f"slice of {format_duration(end - start)}"))
+        out.append(_box(start, end, y, scale, "s", f"slice of {format_length(end - start, tree.rows)}"))
     for edge in edges:
         x = LEFT + edge * scale
         out.append(f'<line class="e" x1="{x:.1f}" x2="{x:.1f}" y1="{y}" y2="{bottom - 6}"/>')
@@ -82,7 +82,8 @@ def _tree(tree: Tree, number: int, top: int) -> tuple[list[str], int]:
 
 
 def _label(query: Query) -> str:
-    window = f"{format_duration(query.window.range)} / {format_duration(query.window.slide)}"
+    rows = query.window.rows
+    window = f"{format_length(query.window.range, rows)} / {format_length(query.window.slide, rows)}"
     name = query.name if len(query.name) <= 14 else query.name[:13] + "…"
     return f"{name}  {window}"
 
