@@ -165,7 +165,7 @@ def _bracket(text: Text, tokens: Sequence[Token]) -> Clause:
     Windows end at multiples of the slide.
     """
     position, inside = text.at(tokens[0]), tokens[1:-1]
-    if inside and inside[0].text.upper() == "PARTITION":
+    if inside and inside[0].text.upper().startswith("PARTITION"):
         raise QueryError(
             "a window has no PARTITION BY",
             position=text.at(inside[0]),
@@ -207,12 +207,11 @@ def _bracket(text: Text, tokens: Sequence[Token]) -> Clause:
 
 
 def _count(value: str, what: str, position: Position) -> int:
-    number = re.fullmatch(r"(-?\s*\d+)(\s+rows?)?", value.strip(), re.IGNORECASE)
-    if not number:
+    if not re.fullmatch(r"-? *\d+", value.strip()):
         raise QueryError(
             f"{what}: {value!r} is not a number of rows", position=position, hint="write [ROWS 100 SLIDE 10]"
         )
-    return int(number[1].replace(" ", ""))
+    return int(value.replace(" ", ""))
 
 
 def _flink_call(tokens: Sequence[Token], at: int) -> int | None:
