@@ -224,3 +224,22 @@ def test_a_terminal_gets_a_bar():
     with step_bar(Console(file=screen, force_terminal=True, width=100)) as progress:
         progress("native, N = 4", 1, 3)
     assert "native, N = 4" in screen.getvalue()
+
+
+def test_strategies_side_by_side(weft, folder):
+    code, out, _ = weft("plan", "queries.sql", "--strategy", "all", "--nodes", "2", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert {"share-all", "triweave", "WG_TN"} <= {each["strategy"] for each in found}
+    costs = [each["cost"] for each in found if "cost" in each]
+    assert costs == sorted(costs)
+    code, out, _ = weft("plan", "queries.sql", "--strategy", "all")
+    assert code == 0
+    assert "over the cheapest" in out
+
+
+def test_why_a_query_is_where_it_is(weft, folder):
+    code, out, _ = weft("plan", "queries.sql", "--explain", "short")
+    assert code == 0
+    assert out.startswith("'short' (range ")
+    assert "its own tree" in out

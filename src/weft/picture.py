@@ -32,6 +32,10 @@ def plan_svg(plan: Plan) -> str:
         drawn, height = _tree(tree, number, top)
         body += drawn
         top += height
+    if plan.nodes > 1:
+        drawn, height = _nodes(plan, top)
+        body += drawn
+        top += height
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {top}" role="img" '
         f'aria-label="{len(plan.queries)} queries in {len(plan.trees)} trees">'
@@ -81,6 +85,25 @@ def _tree(tree: Tree, number: int, top: int) -> tuple[list[str], int]:
     return out, bottom - top + 14
 
 
+def _nodes(plan: Plan, top: int) -> tuple[list[str], int]:
+    """What each node has to do: its trees side by side, as wide as they are dear."""
+    unit = f"{plan.price.unit}/s"
+    scale = (WIDTH - LEFT - RIGHT) / max(plan.node_costs)
+    out = [_text(10, top + 14, f"{plan.nodes} nodes, the busiest at {max(plan.node_costs):,.6g} {unit}", "h")]
+    for node, cost in enumerate(plan.node_costs):
+        y, at = top + HEAD - LINE + LINE * node, 0.0
+        out.append(_text(10, y + 11, f"node {node}  {cost:,.4g}"))
+        mine = [(number, tree) for number, tree in enumerate(plan.trees) if tree.node == node]
+        if mine and plan.price.node:
+            out.append(_box(0.0, plan.price.node, y, scale, "s", f"reading, {plan.price.node:,.6g} {unit}"))
+            at = plan.price.node
+        for place, (number, tree) in enumerate(mine):
+            title = f"tree {number}: {len(tree.queries)} queries, {tree.cost:,.6g} {unit}"
+            out.append(_box(at, at + tree.cost, y, scale, "ab"[place % 2], title))
+            at += tree.cost
+    return out, HEAD + LINE * plan.nodes + 14
+
+
 def _label(query: Query) -> str:
     rows = query.window.rows
     window = f"{format_length(query.window.range, rows)} / {format_length(query.window.slide, rows)}"
@@ -88,7 +111,7 @@ def _label(query: Query) -> str:
     return f"{name}  {window}"
 
 
-def _box(start: int, end: int, y: int, scale: float, kind: str, title: str) -> str:
+def _box(start: float, end: float, y: int, scale: float, kind: str, title: str) -> str:
     x, width = LEFT + start * scale, (end - start) * scale
     return (
         f'<rect class="{kind}" x="{x:.1f}" y="{y}" width="{width:.1f}" height="{LINE - 4}">'
