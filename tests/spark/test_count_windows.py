@@ -65,3 +65,17 @@ def test_stream_over_restarts_and_rows_out_of_order(spark: SparkSession, tmp_pat
         ).await_done()
     found = {q.name: pq.read_table(tmp_path / "out" / q.name) for q in queries}
     assert trades.close(trades.rows_of(found), trades.rows_of(weft.run(queries, rows, time="ts")))
+
+
+def test_trees_on_several_nodes(spark: SparkSession, tmp_path: Path) -> None:
+    """Without keys, the trees of a plan are answered on its nodes."""
+    rows = trades.table(600)
+    texts = [f"SELECT sum(volume) AS v, count(*) AS n FROM trades [RANGE '{s} s']" for s in (20, 30, 50, 70)]
+    texts += [f"SELECT sum(volume) AS v, count(*) AS n FROM trades [ROWS {n}]" for n in (11, 13)]
+    queries = weft.sql(";".join(texts))
+    trades.write(rows, tmp_path / "in", files=2)
+    shared = weft.share(
+        Files(tmp_path / "in"), queries, time="ts", buckets=3, strategy="no-share", spark=spark
+    )
+    expected = trades.rows_of(weft.run(queries, rows, time="ts"))
+    assert trades.close(trades.rows_of(shared.to_arrow()), expected)

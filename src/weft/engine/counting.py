@@ -36,7 +36,7 @@ def count_rows(state: State, watermark: int, program: Program) -> dict[int, tupl
             continue
         met = _bitmaps(released, len(program.predicates))
         for counting, grouping in enumerate(program.groupings):
-            if grouping.fed_by != number:
+            if grouping.fed_by != number or (grouping.buckets and state.bucket not in grouping.buckets):
                 continue
             rows = np.flatnonzero(met(grouping.predicates[0]))
             if len(rows):

@@ -47,6 +47,8 @@ def final(
     counted = count_rows(state, watermark, program)
     views: dict[tuple[int, int, int], View] = {}
     for entry in program.entries:
+        if entry.bucket not in (None, state.bucket):
+            continue
         held = state.groupings[entry.grouping]
         assert isinstance(held, GroupingState)
         due: tuple[np.ndarray | int, np.ndarray | int] | None = None

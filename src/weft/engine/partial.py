@@ -206,8 +206,10 @@ def _split(
         [*keys.dictionary_columns(group), *(array for _, array in columns)],
         names=[*named, *(name for name, _ in columns)],
     )
-    if not grouping.keys or buckets == 1:
-        return [Piece(grouping.bucket % buckets, number, whole)]
+    if not grouping.keys:
+        return [Piece(bucket, number, whole) for bucket in grouping.buckets]
+    if buckets == 1:
+        return [Piece(0, number, whole)]
     bucket = keys.buckets(buckets)[group]
     order = np.argsort(bucket, kind="stable")
     bounds = np.searchsorted(bucket[order], np.arange(buckets + 1))

@@ -37,13 +37,17 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
-    """One query made ready: its tree, grouping, predicate bit and answers."""
+    """One query made ready: its tree, grouping, predicate bit and answers.
+
+    ``bucket`` is the one that answers it, None where each bucket does for its own groups.
+    """
 
     query: Query
     tree: int
     grouping: int
     predicate: int
     answers: tuple[Answer, ...]
+    bucket: int | None
 
 
 class Axis(enum.Enum):
@@ -58,6 +62,9 @@ class Axis(enum.Enum):
 class Grouping:
     """One group-by set: its key columns, every part that its queries need, and which predicates need it.
 
+    Groups are spread over all buckets by their keys. Without keys there is nothing to spread: ``buckets`` are
+    then those that answer a query, the nodes of the plan.
+
     ``progressions`` are the edges that its cells are cut at. Windows counted in rows have two: their rows
     wait in one, which all predicates share, and each predicate counts its own in another, ``fed_by`` it.
     """
@@ -67,7 +74,7 @@ class Grouping:
     parts: tuple[Part, ...]
     needed_by: tuple[tuple[int, ...], ...]
     windows: tuple[Window, ...]
-    bucket: int
+    buckets: tuple[int, ...]
     progressions: tuple[Progression, ...]
     axis: Axis = Axis.TIME
     fed_by: int | None = None
@@ -155,8 +162,8 @@ class Program:
         return [("window_start", self.time_type), ("window_end", self.time_type)]
 
 
-def compile_plan(plan: Plan, schema: pa.Schema, time: str, strict: bool = False) -> Program:
-    """Check a plan against a stream's schema and make it ready to run.
+def compile_plan(plan: Plan, schema: pa.Schema, time: str, strict: bool = False, buckets: int = 1) -> Program:
+    """Check a plan against a stream's schema and make it ready to run in so many buckets.
 
     ``strict`` lets a value that cannot be computed (a division by zero, say) stop the run instead of
     being null and counted.
@@ -175,7 +182,8 @@ def compile_plan(plan: Plan, schema: pa.Schema, time: str, strict: bool = False)
             except QueryError as error:
                 raise error.of(query.name) from None
             predicate = predicates.index(query.predicate)
-            entries.append(Entry(query, number, grouping, predicate, answers))
+            bucket = None if query.group_by else tree.node % buckets
+            entries.append(Entry(query, number, grouping, predicate, answers, bucket))
     _check_techniques(plan, entries, parts)
     program = Program(
         plan,
@@ -344,7 +352,7 @@ def _groupings(
                 tuple(needed_by[number]),
                 tuple(map(tuple, needed_by[number].values())),
                 tuple(dict.fromkeys(e.query.window for e in mine)),
-                plan.trees[mine[0].tree].node,
+                tuple(sorted({e.bucket for e in mine if e.bucket is not None})),
                 progressions,
                 axis,
                 fed_by[number],
