@@ -67,7 +67,8 @@ def drive(
         driven.rounds.append({name: pa.concat_tables(tables) for name, tables in results.items()})
         driven.sizes.append(sum(state.rows for state in states))
     assert driven is not None
-    assert driven.sizes[-1] == 0, "a closed stream keeps no state"
+    if not program.counts_rows:
+        assert driven.sizes[-1] == 0, "a closed stream keeps no state"
     return driven
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -72,22 +73,37 @@ def answer_stream(
 ) -> Streamed:
     """The result rows of each query over a stream of batches, with the watermark moving between batches.
 
-    A row misses exactly those of its windows that were answered before its batch came.
+    A row misses exactly those of its windows that were answered before its batch came. Windows counted in
+    rows miss every row that came after the watermark had passed its time.
     """
     queries = list(queries)
     types = types or types_of(row for batch in batches for row in batch)
     streamed = Streamed({query.name: [] for query in queries})
     open_windows: dict[str, dict[int, list[Row]]] = {query.name: {} for query in queries}
+    in_order: dict[str, list[Row]] = {query.name: [] for query in queries}
     overflows: set[tuple[str, str]] = set()
     watermark: float = -math.inf
 
     def close(upto: float) -> None:
         found = {}
         for query in queries:
+            if query.window.rows:
+                passed = [row for row in in_order[query.name] if micros(row[time]) < upto]
+                every = _of_rows(
+                    query, sorted(passed, key=lambda row: micros(row[time])), time, types, overflows
+                )
+                # A group's numbers do not change once given, but other groups' windows come between.
+                found[query.name] = _without(every, streamed.answers[query.name])
+                streamed.answers[query.name] += found[query.name]
+                continue
             windows = open_windows[query.name]
             due = sorted(start for start in windows if start + query.window.range <= upto)
             found[query.name] = [
-                r for s in due for r in _of_window(query, s, windows.pop(s), time, types, overflows)
+                r
+                for s in due
+                for r in _of_window(
+                    query, (s, s + query.window.range), windows.pop(s), time, types, overflows
+                )
             ]
             streamed.answers[query.name] += found[query.name]
         streamed.rounds.append(found)
@@ -102,6 +118,10 @@ def answer_stream(
             highest = max(highest, instant - lateness)
             missed = []
             for query in queries:
+                if query.window.rows:
+                    late = instant < watermark
+                    (missed if late else in_order[query.name]).append(query if late else row)
+                    continue
                 for start in starts(query.window, instant):
                     if start + query.window.range <= watermark:
                         missed.append(query)
@@ -148,9 +168,39 @@ def starts(window: Window, instant: int) -> Iterator[int]:
         yield latest - k * window.slide
 
 
+def _of_rows(
+    query: Query, rows: list[Row], time: str, types: Mapping[str, str], overflows: set[tuple[str, str]]
+) -> list[Row]:
+    """The result rows of all windows counted in rows, over rows in order of time."""
+    window, results = query.window, []
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        if expr_oracle.holds(query.predicate, row, types):
+            groups.setdefault(tuple(key(row[name]) for name in query.group_by), []).append(row)
+    for members in groups.values():
+        for end in range(1, len(members) + 1):
+            if (end - window.offset - window.range) % window.slide == 0:
+                held = members[max(0, end - window.range) : end]
+                bounds = (micros(held[0][time]), micros(held[-1][time]))
+                results += _of_window(query, bounds, held, time, types, overflows)
+    return results
+
+
+def _without(rows: list[Row], known: list[Row]) -> list[Row]:
+    """The rows without those that were known, each as often as it was."""
+    left = Counter(map(repr, known))
+    fresh = []
+    for row in rows:
+        if left[repr(row)]:
+            left[repr(row)] -= 1
+        else:
+            fresh.append(row)
+    return fresh
+
+
 def _of_window(
     query: Query,
-    start: int,
+    bounds: tuple[int, int],
     rows: list[Row],
     time: str,
     types: Mapping[str, str],
@@ -173,7 +223,7 @@ def _of_window(
         if not expr_oracle.holds(query.having, values):
             continue
         result = {name: values[name] for name in query.group_by}
-        result |= {"window_start": start, "window_end": start + query.window.range}
+        result |= {"window_start": bounds[0], "window_end": bounds[1]}
         if query.outputs:
             result |= {o.alias: expr_oracle.evaluate_row(o.expr, values) for o in query.outputs}
         else:
@@ -247,12 +297,19 @@ def differences(
 
 
 def _by_place(query: Query, rows: list[Row]) -> dict[tuple[Any, ...], Row]:
-    places = ("window_start", "window_end", *query.group_by)
-    return {tuple(key(row[name]) for name in places): row for row in rows}
+    """Rows by window and group; windows counted in rows can have equal times, and are told by their order."""
+    names = ("window_start", "window_end", *query.group_by)
+    seen: Counter[tuple[Any, ...]] = Counter()
+    placed = {}
+    for row in rows:
+        place = tuple(key(row[name]) for name in names)
+        seen[place] += query.window.rows
+        placed[(*place, seen[place])] = row
+    return placed
 
 
 def _describe(query: Query, place: tuple[Any, ...]) -> str:
-    start, end, *group = place
+    start, end, *group, _ = place
     groups = ", ".join(f"{name}={value!r}" for name, value in zip(query.group_by, group))
     instants = ", ".join(_instant(t) for t in (start, end))
     return f"window [{instants})" + (f", group {groups}" if groups else "")

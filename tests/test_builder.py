@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import weft
+from weft.errors import QueryError
 from weft.query import Query, Window
 
 QUESTIONS = {
@@ -164,3 +166,15 @@ def test_errors_in_where_and_having_name_their_snippet() -> None:
         weft.QueryError, match="having 'x > 1': the column 'x' is neither grouped nor aggregated"
     ):
         start.having("x > 1").build()
+
+
+def test_windows_counted_in_rows_are_the_same_as_in_sql() -> None:
+    (written,) = weft.sql("-- name: q\nSELECT sum(x) AS s FROM t [ROWS 100 SLIDE 10 OFFSET 3]")
+    built = weft.query("q").source("t").rows(100, 10, offset=3).aggregate(s="sum(x)").build()
+    assert built == written
+
+
+@pytest.mark.parametrize("rows", [(0,), (10, 0), (-1,), (1.5,), ("10",), (10, True)])
+def test_a_number_of_rows_is_checked(rows: tuple[Any, ...]) -> None:
+    with pytest.raises(QueryError, match="q"):
+        weft.query("q").rows(*rows)

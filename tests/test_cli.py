@@ -278,3 +278,22 @@ def test_definitions_that_cannot_be_loaded(weft, folder, text, message):
     assert code == 2
     assert message in err
     assert len(err.splitlines()) == 1
+
+
+def test_strategies_side_by_side(weft, folder):
+    code, out, _ = weft("plan", "queries.sql", "--strategy", "all", "--nodes", "2", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert {"share-all", "triweave", "WG_TN"} <= {each["strategy"] for each in found}
+    costs = [each["cost"] for each in found if "cost" in each]
+    assert costs == sorted(costs)
+    code, out, _ = weft("plan", "queries.sql", "--strategy", "all")
+    assert code == 0
+    assert "over the cheapest" in out
+
+
+def test_why_a_query_is_where_it_is(weft, folder):
+    code, out, _ = weft("plan", "queries.sql", "--explain", "short")
+    assert code == 0
+    assert out.startswith("'short' (range ")
+    assert "its own tree" in out

@@ -59,7 +59,7 @@ class QueryBuilder:
         they end there, as CQL's. ``time`` names the time column.
 
         >>> query("q").window("12 min", "5 min", ends_at_multiples=True).frame
-        Window(range=720000000, slide=300000000, offset=180000000)
+        Window(range=720000000, slide=300000000, offset=180000000, rows=False)
         """
         try:
             size = parse_duration(range, "range")
@@ -69,6 +69,31 @@ class QueryBuilder:
         except QueryError as error:
             hint = error.hint or "write for example .window('12 min', '5 min')"
             raise QueryError(error.message, query=self.name, hint=hint) from None
+        return replace(self, frame=frame, time=time)
+
+    def rows(
+        self, range: int, slide: int | None = None, *, offset: int = 0, time: str | None = None
+    ) -> QueryBuilder:
+        """Set a window counted in rows of each group, in order of event time; without a slide it tumbles.
+
+        It ends with every ``slide``-th row, counted from the ``offset``-th, and holds the newest ``range``.
+        ``time`` names the time column.
+
+        >>> query("q").rows(100, 10).frame
+        Window(range=100, slide=10, offset=0, rows=True)
+        """
+        step = range if slide is None else slide
+        for name, number in (("range", range), ("slide", step), ("offset", offset)):
+            if not isinstance(number, int) or isinstance(number, bool):
+                raise QueryError(
+                    f"{name} must be a whole number of rows, not {number!r}",
+                    query=self.name,
+                    hint="write for example .rows(100, 10)",
+                )
+        try:
+            frame = Window.ending_at_multiples(range, step, offset, rows=True)
+        except QueryError as error:
+            raise error.of(self.name) from None
         return replace(self, frame=frame, time=time)
 
     def aggregate(self, **items: str) -> QueryBuilder:
@@ -86,7 +111,9 @@ class QueryBuilder:
         if not self.stream:
             raise QueryError("no source", query=self.name, hint="call .source('trades')")
         if self.frame is None:
-            raise QueryError("no window", query=self.name, hint="call .window('12 min', '5 min')")
+            raise QueryError(
+                "no window", query=self.name, hint="call .window('12 min', '5 min') or .rows(100, 10)"
+            )
         parts = Parts(
             name=self.name,
             source=self.stream,

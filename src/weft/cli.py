@@ -8,8 +8,9 @@ from __future__ import annotations
 import sys
 from enum import StrEnum
 from importlib import metadata
+from json import dumps
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -22,6 +23,7 @@ from weft import job as jobs
 from weft import launch
 from weft.define import defined_in, load_aggregates
 from weft.errors import CheckpointError, JobError, QueryError, WeftError
+from weft.optimize import Compared, compare, explain
 from weft.report import Report, step_bar
 from weft.sinks import MemorySink
 
@@ -79,24 +81,41 @@ def options(
 def plan(
     queries: Annotated[Path, typer.Argument(help="A file of SQL queries.", metavar="QUERIES.sql")],
     rate: Annotated[float, typer.Option(help="Rows per second of the stream.")] = 1.0,
-    strategy: Annotated[str, typer.Option(help="Which queries share slices.", metavar="NAME")] = "share-all",
+    strategy: Annotated[
+        str, typer.Option(help="Which queries share slices; 'all' compares every way.", metavar="NAME")
+    ] = "share-all",
     nodes: Annotated[int, typer.Option(help="How many places work can run at.")] = 1,
     technique: Annotated[str, typer.Option(help="How windows are answered.", metavar="NAME")] = "auto",
     json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
     svg: Annotated[Path | None, typer.Option(help="Draw the plan into this file.", metavar="FILE")] = None,
+    why: Annotated[
+        str | None, typer.Option("--explain", help="Say why this query is where it is.", metavar="QUERY")
+    ] = None,
     aggregates: Annotated[
         list[Path] | None,
         typer.Option(help="A Python file that defines aggregates; can be given again.", metavar="FILE"),
     ] = None,
 ) -> None:
     """Show what the queries would share, and what that should cost."""
-    if json and svg:
-        raise JobError("--json and --svg FILE exclude each other; run the command twice")
+    if sum((json, svg is not None, why is not None)) > 1:
+        raise JobError("--json, --svg FILE and --explain QUERY exclude each other; run the command again")
     load_aggregates(aggregates or ())
     asked = weft.sql(_read(queries))
-    made = weft.plan(asked, rate=rate, strategy=strategy, nodes=nodes, technique=technique)
+    options: dict[str, Any] = {"rate": rate, "nodes": nodes, "technique": technique}
+    if strategy == "all":
+        if svg or why:
+            raise JobError("--strategy all gives a table or --json; name one strategy to see its plan")
+        found = compare(asked, **options)
+        if json:
+            print(dumps([each.to_dict() for each in found], indent=2))
+        else:
+            out.print(_compared(found))
+        return
+    made = weft.plan(asked, strategy=strategy, **options)
     if svg:
         _write(svg, made.to_svg())
+    elif why:
+        print(explain(made, why))
     else:
         print(made.to_json() if json else "\n".join([str(made), *defined_in(asked)]))
 
@@ -153,6 +172,27 @@ def bench(
         results.append(result)
     if json:
         benchmarks.save(results, json)
+
+
+def _compared(found: list[Compared]) -> Table:
+    plans = [each.plan for each in found if each.plan is not None]
+    unit, spread = f"{plans[0].price.unit}/s", plans[0].nodes > 1
+    columns = ["strategy", "trees", unit, "over the cheapest", *(["busiest node"] * spread), "seconds"]
+    table = Table(*columns, title=f"{len(plans[0].queries)} queries at {plans[0].rate:,.6g} rows/s")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for each in found:
+        if each.plan is None:
+            table.add_row(each.strategy, "", "", each.why)
+            continue
+        facts = [
+            str(len(each.plan.trees)),
+            f"{each.plan.cost:,.6g}",
+            f"{each.plan.cost / plans[0].cost - 1:+.1%}",
+        ]
+        facts += [f"{max(each.plan.node_costs):,.6g}"] * spread
+        table.add_row(each.strategy, *facts, f"{each.seconds:.3f}")
+    return table
 
 
 def _list() -> None:

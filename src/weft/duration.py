@@ -78,6 +78,15 @@ def format_duration(microseconds: int) -> str:
     return " ".join(terms)
 
 
+def format_length(length: int, rows: bool) -> str:
+    """A window's range or slide, in time or in rows.
+
+    >>> format_length(720_000_000, rows=False), format_length(1000, rows=True), format_length(1, rows=True)
+    ('12 min', '1,000 rows', '1 row')
+    """
+    return f"{length:,} row{'s' * (length != 1)}" if rows else format_duration(length)
+
+
 def _parse_text(text: str, what: str) -> int:
     quoted = _quote(text)
     interval = _INTERVAL.fullmatch(text)

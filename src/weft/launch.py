@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from collections.abc import Iterator
@@ -71,9 +72,10 @@ def _in_process(job: Job, planned: Plan, sink: Sink, report: Report) -> None:
     if job.stream.checkpoint is not None:
         report.note(remark="the in-process engine keeps no checkpoint: every run starts afresh")
     schema, batches = _batches(job)
-    program = compile_plan(planned, schema, job.stream.time)
+    threads = os.cpu_count() or 1
+    program = compile_plan(planned, schema, job.stream.time, buckets=threads)
     sink.open({q.name: program.result_schema(q.name) for q in program.queries}, "run")
-    running = LocalRun(program, job.stream.lateness)
+    running = LocalRun(program, job.stream.lateness, threads)
     close = job.stream.close_at_end is not False
     try:
         seq = 0

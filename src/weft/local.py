@@ -55,7 +55,8 @@ def run(
     try:
         for batch in as_batches(batches):
             if runner is None:
-                program = compile_plan(plan, batch.schema, time, strict)
+                threads = threads or os.cpu_count() or 1
+                program = compile_plan(plan, batch.schema, time, strict, threads)
                 runner = LocalRun(program, parse_duration(lateness, "lateness"), threads)
             _collect(results, runner.step(batch))
         if runner is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from xml.sax.saxutils import escape
 
-from weft.duration import format_duration
+from weft.duration import format_length
 from weft.plan import Plan, Tree
 from weft.query import Query
 from weft.slicing import edges_between
@@ -32,6 +32,10 @@ def plan_svg(plan: Plan) -> str:
         drawn, height = _tree(tree, number, top)
         body += drawn
         top += height
+    if plan.nodes > 1:
+        drawn, height = _nodes(plan, top)
+        body += drawn
+        top += height
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {top}" role="img" '
         f'aria-label="{len(plan.queries)} queries in {len(plan.trees)} trees">'
@@ -42,7 +46,7 @@ def plan_svg(plan: Plan) -> str:
 def _tree(tree: Tree, number: int, top: int) -> tuple[list[str], int]:
     queries = sorted(tree.queries, key=lambda q: (q.window.range, q.name))[:MOST_QUERIES]
     span = 2 * max(q.window.range + q.window.slide for q in queries)
-    span = max(min(span, int(MOST_EDGES / tree.edge_rate * 1_000_000)), 1) if tree.edge_rate else span
+    span = max(min(span, int(MOST_EDGES / sum(1 / p.period for p in tree.progressions))), 1)
     scale = (WIDTH - LEFT - RIGHT) / span
     bottom = top + HEAD + LINE * (len(queries) + 1)
     left_out = len(tree.queries) - len(queries)
@@ -52,7 +56,7 @@ def _tree(tree: Tree, number: int, top: int) -> tuple[list[str], int]:
             10,
             top + 14,
             f"tree {number} on node {tree.node}: {len(tree.queries)} queries by {tree.technique}, "
-            f"{tree.edge_rate:.4g} edges/s, {format_duration(span)} shown{more}",
+            f"{tree.edge_rate:.4g} edges/s, {format_length(span, tree.rows)} shown{more}",
             "h",
         )
     ]
@@ -60,7 +64,7 @@ def _tree(tree: Tree, number: int, top: int) -> tuple[list[str], int]:
     y = top + HEAD - LINE
     out.append(_text(10, y + 11, "slices"))
     for start, end in pairwise(edges):
-        out.append(_box(start, end, y, scale, "s", f"slice of {format_duration(end - start)}"))
+        out.append(_box(start, end, y, scale, "s", f"slice of {format_length(end - start, tree.rows)}"))
     for edge in edges:
         x = LEFT + edge * scale
         out.append(f'<line class="e" x1="{x:.1f}" x2="{x:.1f}" y1="{y}" y2="{bottom - 6}"/>')
@@ -81,13 +85,33 @@ def _tree(tree: Tree, number: int, top: int) -> tuple[list[str], int]:
     return out, bottom - top + 14
 
 
+def _nodes(plan: Plan, top: int) -> tuple[list[str], int]:
+    """What each node has to do: its trees side by side, as wide as they are dear."""
+    unit = f"{plan.price.unit}/s"
+    scale = (WIDTH - LEFT - RIGHT) / max(plan.node_costs)
+    out = [_text(10, top + 14, f"{plan.nodes} nodes, the busiest at {max(plan.node_costs):,.6g} {unit}", "h")]
+    for node, cost in enumerate(plan.node_costs):
+        y, at = top + HEAD - LINE + LINE * node, 0.0
+        out.append(_text(10, y + 11, f"node {node}  {cost:,.4g}"))
+        mine = [(number, tree) for number, tree in enumerate(plan.trees) if tree.node == node]
+        if mine and plan.price.node:
+            out.append(_box(0.0, plan.price.node, y, scale, "s", f"reading, {plan.price.node:,.6g} {unit}"))
+            at = plan.price.node
+        for place, (number, tree) in enumerate(mine):
+            title = f"tree {number}: {len(tree.queries)} queries, {tree.cost:,.6g} {unit}"
+            out.append(_box(at, at + tree.cost, y, scale, "ab"[place % 2], title))
+            at += tree.cost
+    return out, HEAD + LINE * plan.nodes + 14
+
+
 def _label(query: Query) -> str:
-    window = f"{format_duration(query.window.range)} / {format_duration(query.window.slide)}"
+    rows = query.window.rows
+    window = f"{format_length(query.window.range, rows)} / {format_length(query.window.slide, rows)}"
     name = query.name if len(query.name) <= 14 else query.name[:13] + "…"
     return f"{name}  {window}"
 
 
-def _box(start: int, end: int, y: int, scale: float, kind: str, title: str) -> str:
+def _box(start: float, end: float, y: int, scale: float, kind: str, title: str) -> str:
     x, width = LEFT + start * scale, (end - start) * scale
     return (
         f'<rect class="{kind}" x="{x:.1f}" y="{y}" width="{width:.1f}" height="{LINE - 4}">'

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.cost.price import Price
-from weft.duration import format_duration
+from weft.duration import format_length
 from weft.query import Query
 from weft.slicing import SLICERS, Progression, reduce_progressions
 
@@ -25,6 +25,11 @@ class Tree:
     slicer: str = "pairs"
     edge_rate: float = 0.0
     cost: float = 0.0
+
+    @property
+    def rows(self) -> bool:
+        """Whether its windows are counted in rows, and its edges are numbers of rows."""
+        return self.queries[0].window.rows
 
     @property
     def progressions(self) -> tuple[Progression, ...]:
@@ -64,8 +69,8 @@ class Plan:
 
     @property
     def progressions(self) -> tuple[Progression, ...]:
-        """The edges of the composite of all trees: where the raw rows are cut."""
-        return reduce_progressions(p for tree in self.trees for p in tree.progressions)
+        """The edges of the composite of all trees in time: where the raw rows are cut."""
+        return reduce_progressions(p for tree in self.trees if not tree.rows for p in tree.progressions)
 
     @property
     def node_costs(self) -> tuple[float, ...]:
@@ -157,9 +162,10 @@ def _names(queries: tuple[Query, ...], most: int = 4) -> str:
 def _query_dict(query: Query) -> dict[str, Any]:
     return {
         "name": query.name,
-        "range": format_duration(query.window.range),
-        "slide": format_duration(query.window.slide),
-        "offset": format_duration(query.window.offset),
+        **{
+            name: format_length(getattr(query.window, name), query.window.rows)
+            for name in ("range", "slide", "offset")
+        },
         "group_by": list(query.group_by),
         "where": None if query.predicate is None else str(query.predicate),
         "aggregates": [f"{a} AS {a.alias}" for a in query.aggregates],

@@ -85,6 +85,8 @@ def columns_of(expr: Expr) -> frozenset[str]:
 class Window:
     """Instance k is ``[offset + k*slide, offset + k*slide + range)``, in microseconds since the epoch.
 
+    Or, where ``rows``, in rows of a group that satisfy the predicate, numbered from 0 in order of event time.
+
     >>> Window(range=12, slide=5, offset=-12).offset          # kept in [0, slide)
     3
     """
@@ -92,33 +94,39 @@ class Window:
     range: int
     slide: int
     offset: int = 0
+    rows: bool = False
 
     def __post_init__(self) -> None:
+        unit, least, most = (
+            ("rows", "1 row", "1e12 rows") if self.rows else ("µs", "1 microsecond", "100 years")
+        )
         for name in ("range", "slide"):
             if getattr(self, name) <= 0:
                 raise QueryError(
-                    f"the window's {name} must be positive, not {getattr(self, name)} µs",
-                    hint=f"give a {name} of at least 1 microsecond",
+                    f"the window's {name} must be positive, not {getattr(self, name)} {unit}",
+                    hint=f"give a {name} of at least {least}",
                 )
-            if getattr(self, name) > LONGEST:
+            if getattr(self, name) > (MOST_ROWS if self.rows else LONGEST):
                 raise QueryError(
-                    f"the window's {name} is longer than 100 years",
+                    f"the window's {name} is longer than {most}",
                     hint=f"give a shorter {name}",
                 )
         if self.range // self.slide > MOST_OVERLAP:
             raise QueryError(
-                f"each instant would be in {self.range // self.slide:,} windows (range / slide)",
+                f"each {'row' if self.rows else 'instant'} would be in {self.range // self.slide:,} windows "
+                "(range / slide)",
                 hint=f"the most is {MOST_OVERLAP:,}: take a longer slide or a shorter range",
             )
         object.__setattr__(self, "offset", self.offset % self.slide)
 
     @classmethod
-    def ending_at_multiples(cls, range: int, slide: int) -> Window:
+    def ending_at_multiples(cls, range: int, slide: int, offset: int = 0, rows: bool = False) -> Window:
         """The window of the papers and of CQL, whose instances *end* at multiples of the slide."""
-        return cls(range, slide, -range)
+        return cls(range, slide, offset - range, rows)
 
 
 LONGEST = 100 * 366 * 86_400 * 1_000_000
+MOST_ROWS = 10**12
 MOST_OVERLAP = 1_000_000
 
 

@@ -442,3 +442,30 @@ def test_states_that_are_arrays(name: str) -> None:
     )
     found = weft.run(windows("busiest(i) AS v, count(*) AS n"), sample(), time="ts", technique=name)
     assert all(row["v"] in range(4) for row in found["wide"].to_pylist())
+
+
+def test_windows_counted_in_rows() -> None:
+    rows = table([{"ts": n * SECOND, "k": "ab"[n % 3 == 0], "i": n % 7, "x": n / 4} for n in range(60)])
+    select = ", ".join(
+        f"{mine} AS m{n}, {mine.replace('my_', 'py_')} AS p{n}, {other} AS o{n}"
+        for n, (mine, other) in enumerate(AGAIN.items())
+    )
+    more = "mapped(i, i) AS maps, approx_median(i) AS median, approx_count_distinct(i) AS few, count(*) AS n"
+    query = weft.sql(f"SELECT k, {select}, {more} FROM s [ROWS 9 SLIDE 2] GROUP BY k")
+    batches = [rows.slice(at, 20).take(pa.array([*range(10, 20), *range(10)])) for at in (0, 20, 40)]
+    found = weft.run(query, batches, time="ts", lateness="30 s")["q1"].to_pylist()
+    assert found
+    times, keys, values = (rows[c].to_pylist() for c in ("ts", "k", "i"))
+    for row in found:
+        for n in range(len(AGAIN)):
+            assert row[f"m{n}"] == pytest.approx(row[f"o{n}"])
+            assert row[f"p{n}"] == pytest.approx(row[f"o{n}"])
+        inside = [
+            (t, i)
+            for t, k, i in zip(times, keys, values)
+            if k == row["k"] and row["window_start"] <= t <= row["window_end"]
+        ]
+        assert row["n"] == len(inside)
+        assert row["few"] == len({i for _, i in inside})
+        assert row["median"] == sorted(i for _, i in inside)[(len(inside) + 1) // 2 - 1]
+        assert row["maps"] == mapped([(n, i, i) for n, (_, i) in enumerate(inside)])

@@ -26,6 +26,17 @@ def ready(text: str, **options: str) -> Program:
     return compile_plan(weft.plan(weft.sql(text), **options), SCHEMA, "ts")  # type: ignore[arg-type]
 
 
+def test_without_keys_the_nodes_of_the_plan_answer() -> None:
+    text = "SELECT count(*) AS n FROM t [RANGE '{} s']"
+    queries = [weft.sql(text.format(seconds))[0].renamed(f"q{seconds}") for seconds in (2, 3, 5, 7)]
+    plan = weft.plan(queries, strategy="no-share", nodes=4)
+    nodes = {tree.queries[0].name: tree.node for tree in plan.trees}
+    assert set(nodes.values()) == {0, 1, 2, 3}
+    program = compile_plan(plan, SCHEMA, "ts", buckets=3)
+    assert {e.query.name: e.bucket for e in program.entries} == {name: n % 3 for name, n in nodes.items()}
+    assert program.groupings[0].buckets == (0, 1, 2)
+
+
 def test_equal_predicates_groupings_and_parts_are_one() -> None:
     program = ready(
         """

@@ -68,6 +68,15 @@ class Part:
         return KINDS[self.kind].words(self.types)
 
     @property
+    def column_names(self) -> list[str]:
+        """The names of the Arrow columns of its states.
+
+        >>> part("count", (), ()).column_names
+        ['count(*).n']
+        """
+        return [f"{self}.{name}" for name, _ in self.words]
+
+    @property
     def monoid(self) -> Monoid:
         """The monoid that combines states of this part."""
         kind = KINDS[self.kind]
@@ -104,11 +113,8 @@ class Part:
             if not empty.any():
                 empty = None
         return [
-            (
-                f"{self}.{name}",
-                array_of(word, np.ascontiguousarray(states.words[:, c]), states.dictionary, empty),
-            )
-            for c, (name, word) in enumerate(self.words)
+            (column, array_of(word, np.ascontiguousarray(states.words[:, c]), states.dictionary, empty))
+            for c, (column, (_, word)) in enumerate(zip(self.column_names, self.words))
         ]
 
     def states(self, columns: Sequence[pa.Array]) -> States:
@@ -188,6 +194,10 @@ def _lift_ones(part: Part, arrays: Sequence[pa.Array], times: np.ndarray) -> Row
     return Rows(np.broadcast_to(np.int64(1), (len(times), 1)), all_valid(arrays))
 
 
+def _lift_time(part: Part, arrays: Sequence[pa.Array], times: np.ndarray) -> Rows:
+    return Rows(_column(times), ALL_VALID)
+
+
 def _lift_true(part: Part, arrays: Sequence[pa.Array], times: np.ndarray) -> Rows:
     return Rows(_column(int_words(arrays[0])), ALL_VALID)
 
@@ -253,6 +263,8 @@ def _timed_words(types: tuple[str, ...]) -> tuple[tuple[str, Word], ...]:
 
 KINDS: dict[str, Kind] = {
     "rows": Kind(ADD, _one("n", Word.INT), _lift_ones),
+    "oldest": Kind(MIN, _one("time", Word.INT), _lift_time),
+    "newest": Kind(MAX, _one("time", Word.INT), _lift_time),
     "count": Kind(ADD, _one("n", Word.INT), _lift_ones),
     "count_if": Kind(ADD, _one("n", Word.INT), _lift_true),
     "sum": Kind(SUM_INT, _sum_words, _lift_number),

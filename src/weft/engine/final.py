@@ -18,9 +18,10 @@ from numba import njit
 from weft.aggregates import States
 from weft.aggregates.monoid import merge
 from weft.engine.cells import run_targets
+from weft.engine.counting import count_rows
 from weft.engine.due import NEVER, is_due
 from weft.engine.program import Entry, Program
-from weft.engine.state import GroupingState, Piece, State
+from weft.engine.state import Counted, GroupingState, Piece, State
 from weft.errors import AggregateError, AnswerOverflow
 from weft.expr import Evaluator
 from weft.final import Technique, technique
@@ -43,14 +44,24 @@ def final(
     results: dict[str, pa.Table] = {}
     if watermark is None:
         return state, results
+    counted = count_rows(state, watermark, program)
     views: dict[tuple[int, int, int], View] = {}
     for entry in program.entries:
-        grouping = state.groupings[entry.grouping]
-        if grouping.rows and is_due(entry.query.window, state.answered, watermark):
-            where = (entry.tree, entry.grouping, entry.predicate)
-            if where not in views:
-                views[where] = View(program, grouping, entry)
-            views[where].ask(entry, state.answered, watermark)
+        if entry.bucket not in (None, state.bucket):
+            continue
+        held = state.groupings[entry.grouping]
+        assert isinstance(held, GroupingState)
+        due: tuple[np.ndarray | int, np.ndarray | int] | None = None
+        if isinstance(held, Counted):
+            due = counted.get(entry.grouping)
+        elif held.rows and is_due(entry.query.window, state.answered, watermark):
+            due = (NEVER if state.answered is None else state.answered, watermark)
+        if due is None:
+            continue
+        where = (entry.tree, entry.grouping, entry.predicate)
+        if where not in views:
+            views[where] = View(program, held, entry)
+        views[where].ask(entry, *due)
     for view in views.values():
         for entry in view.runs:
             table = _answer(program, view, entry)
@@ -78,7 +89,7 @@ class View:
         self.cells = grouping.settle()
         self.tree = program.trees[entry.tree]
         starts = grouping.starts
-        if self.tree.progressions != program.progressions:
+        if self.tree.progressions != grouping.grouping.progressions:
             starts = align(self.tree.progressions, starts)
         satisfied = grouping.bitmaps()[:, entry.predicate]
         # Cells can be taken as they are unless signatures or finer edges split the tree's slices.
@@ -103,11 +114,12 @@ class View:
         new = np.flatnonzero(np.diff(self.group, prepend=-1))
         return np.append(new, len(self.group))
 
-    def ask(self, entry: Entry, answered: int | None, watermark: int) -> None:
-        """Find the windows of a query that end after ``answered`` and not after the watermark."""
-        window = entry.query.window
-        after = NEVER if answered is None else answered
-        shape = (window.range, window.slide, window.offset, after, watermark)
+    def ask(self, entry: Entry, after: np.ndarray | int, until: np.ndarray | int) -> None:
+        """Find the windows of a query that end after ``after`` and not after ``until``, which groups may have
+        each their own."""
+        window, groups = entry.query.window, self.group[self.bounds[:-1]]
+        afters, untils = (np.broadcast_to(each, len(self.grouping.keys))[groups] for each in (after, until))
+        shape = (window.range, window.slide, window.offset, afters, untils)
         nothing = np.zeros(0, dtype=np.int64)
         count = _runs(self.bounds, self.starts, *shape, nothing, nothing, nothing, nothing)
         low, high, group, start = (np.empty(count, dtype=np.int64) for _ in range(4))
@@ -128,6 +140,15 @@ class View:
                 self._answers[number, e] = words[first:last]
         return States(self._answers[number, entry], self.cells.parts[number].dictionary)
 
+    def times(self, entry: Entry) -> tuple[np.ndarray, np.ndarray]:
+        """Where a query's runs begin and end in time: at their windows' bounds or, counted in rows, with the
+        first and the last row."""
+        runs = self.runs[entry]
+        if not entry.query.window.rows:
+            return runs.start, runs.start + entry.query.window.range
+        _, oldest, newest = (states.words[:, 0] for states in self.cells.parts[:3])
+        return oldest[runs.low], newest[runs.high - 1]
+
     def _technique(self, number: int) -> Technique:
         """The tree's technique over the states of one part."""
         part = self.grouping.grouping.parts[number]
@@ -141,11 +162,12 @@ class View:
 
 
 @njit(cache=True, nogil=True)
-def _runs(bounds, starts, range_, slide, offset, after, until, low, high, group, start):  # type: ignore[no-untyped-def]
+def _runs(bounds, starts, range_, slide, offset, afters, untils, low, high, group, start):  # type: ignore[no-untyped-def]
     """Count the runs, and write them where the outputs have room; windows without a cell are skipped."""
     count = 0
     for g in range(bounds.size - 1):
         first, last = bounds[g], bounds[g + 1]
+        after, until = afters[g], untils[g]
         a = b = first
         # The first window that holds the group's first cell, or the first that is due.
         t = starts[first]
@@ -184,8 +206,8 @@ def _answer(program: Program, view: View, entry: Entry) -> pa.Table:
     """One query's due windows as a table."""
     query, grouping, runs = entry.query, program.groupings[entry.grouping], view.runs[entry]
     columns = dict(zip(grouping.keys, view.grouping.keys.decode(runs.group)))
-    columns["window_start"] = pa.array(runs.start).cast(program.time_type)
-    columns["window_end"] = pa.array(runs.start + query.window.range).cast(program.time_type)
+    for name, times in zip(("window_start", "window_end"), view.times(entry)):
+        columns[name] = pa.array(times).cast(program.time_type)
     for answer in entry.answers:
         parts = [grouping.parts[n] for n in answer.parts]
         states = [view.states(n, entry) for n in answer.parts]

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from weft.engine.due import last_ends
+from weft.engine.due import ALWAYS, last_ends
 from weft.engine.manifest import Layer, SliceFile
-from weft.engine.program import Program
+from weft.engine.program import Axis, Program
 from weft.engine.state import Piece, State, merge_pieces
 from weft.errors import CheckpointError
 from weft.filesystem import join, resolve, write_atomically
@@ -92,8 +92,13 @@ def _how_many(layers: Sequence[Layer], rows: int) -> int:
 
 
 def _ends(piece: Piece, program: Program) -> np.ndarray:
+    """The watermark that each partial is needed until."""
     starts = piece.table.column("slice_start").to_numpy(zero_copy_only=False)
-    return last_ends(program.groupings[piece.grouping].windows, starts)
+    grouping = program.groupings[piece.grouping]
+    if grouping.axis is Axis.ROWS:
+        # Only the state knows how far its groups have counted: it leaves out what is dead when all is merged.
+        return np.full(len(starts), ALWAYS)
+    return starts + 1 if grouping.axis is Axis.WAITING else last_ends(grouping.windows, starts)
 
 
 def _needed_until(piece: Piece, program: Program) -> int:

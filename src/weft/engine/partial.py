@@ -9,16 +9,17 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from weft.aggregates import States
 from weft.aggregates.monoid import add_rows
-from weft.engine.cells import number_cells
+from weft.engine.cells import number_cells, one_each
 from weft.engine.due import NEVER, first_ends, last_ends
 from weft.engine.keys import KeyIndex
-from weft.engine.program import Grouping, Program
+from weft.engine.program import Axis, Grouping, Program
 from weft.engine.signature import pack, signatures
 from weft.engine.state import Piece
 from weft.expr import Evaluator
@@ -63,17 +64,17 @@ def partial(
     times, keep = _times(batch.column(program.time))
     evaluator = Evaluator(batch, strict=program.strict)
     signature, bitmaps = signatures(program.predicates, evaluator, batch.num_rows)
-    starts, ends, at = slices_of(program.progressions, times, keep)
-    at, late = _drop_unneeded(program, starts, at, watermark)
-    wanted: np.ndarray = np.any(bitmaps, axis=1)
-    if not wanted.all():
-        meets = wanted[signature] if signature.size else wanted
-        at = np.where(meets, at, np.int32(-1))
-    pieces = []
-    for number in range(len(program.groupings)):
-        pieces += _aggregate(
-            program, number, evaluator, times, (starts, ends, at), (signature, bitmaps), buckets
-        )
+    pieces, late = [], 0
+    slices: dict[Axis, Slices] = {}
+    if program.windows:
+        slices[Axis.TIME], late = _in_time(program, times, keep, watermark)
+    if program.counts_rows:
+        # A row that is late for a window in time is late here too.
+        slices[Axis.WAITING], late = _one_each(times, keep, watermark)
+    for number, grouping in enumerate(program.groupings):
+        if grouping.axis in slices:
+            cut = slices[grouping.axis]
+            pieces += _aggregate(program, number, evaluator, times, cut, (signature, bitmaps), buckets)
     timed = times[keep] if keep.size else times
     seen = Seen(
         batch.num_rows,
@@ -108,15 +109,19 @@ def _times(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     return times, sane & column.is_valid().to_numpy(zero_copy_only=False)
 
 
-def _drop_unneeded(
-    program: Program, starts: np.ndarray, at: np.ndarray, watermark: int | None
-) -> tuple[np.ndarray, int]:
-    """Drop the rows of slices that no open window covers; late is a row that missed a window it was in."""
-    windows = tuple({w for g in program.groupings for w in g.windows})
+Slices: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Starts and ends of slices, and the slice of each row (-1: none)."""
+
+
+def _in_time(
+    program: Program, times: np.ndarray, keep: np.ndarray, watermark: int | None
+) -> tuple[Slices, int]:
+    """Slices of time, without the rows that no open window covers, and how many rows missed a window."""
+    windows, (starts, ends, at) = program.windows, slices_of(program.progressions, times, keep)
     hopping = all(w.range < w.slide for w in windows)
     old = starts.size if hopping else 0 if watermark is None else int(np.searchsorted(starts, watermark))
     if not old:
-        return at, 0
+        return (starts, ends, at), 0
     until = NEVER if watermark is None else watermark
     inside = (at >= 0) & (at < old)
     missed = first_ends(windows, starts[:old]) <= until
@@ -124,7 +129,15 @@ def _drop_unneeded(
     closed = last_ends(windows, starts[:old]) <= until
     if closed.any():
         at = np.where(inside & closed[np.where(inside, at, 0)], np.int32(-1), at)
-    return at, late
+    return (starts, ends, at), late
+
+
+def _one_each(times: np.ndarray, keep: np.ndarray, watermark: int | None) -> tuple[Slices, int]:
+    """A slice for each row, without those that the watermark has passed, and how many these are."""
+    timed = keep if keep.size else np.ones(len(times), dtype=np.bool_)
+    late = timed & (times < (NEVER if watermark is None else watermark))
+    at = np.where(timed & ~late, np.arange(len(times), dtype=np.int32), np.int32(-1))
+    return (times, times + 1, at), int(late.sum())
 
 
 def _aggregate(
@@ -132,16 +145,22 @@ def _aggregate(
     number: int,
     evaluator: Evaluator,
     times: np.ndarray,
-    slices: tuple[np.ndarray, np.ndarray, np.ndarray],
+    slices: Slices,
     signed: tuple[np.ndarray, np.ndarray],
     buckets: int,
 ) -> list[Piece]:
     grouping = program.groupings[number]
     (starts, ends, at), (signature, bitmaps) = slices, signed
+    wanted: np.ndarray = np.any(bitmaps[:, grouping.predicates], axis=1)
+    if not wanted.all():
+        at = np.where(wanted[signature] if signature.size else wanted, at, np.int32(-1))
     keys = key_index(program, number)
     groups = keys.encode([evaluator.batch.column(k) for k in grouping.keys], len(times))
-    counts = (len(starts), len(bitmaps), len(keys))
-    cells, cell_at, cell_signature, cell_group, rows = number_cells(at, signature, groups, counts)
+    if grouping.axis is Axis.WAITING:
+        cells, cell_at, cell_signature, cell_group, rows = one_each(at, signature, groups)
+    else:
+        counts = (len(starts), len(bitmaps), len(keys))
+        cells, cell_at, cell_signature, cell_group, rows = number_cells(at, signature, groups, counts)
     if not len(rows):
         return []
     packed = pa.array(pack(bitmaps), pa.binary())
@@ -187,8 +206,10 @@ def _split(
         [*keys.dictionary_columns(group), *(array for _, array in columns)],
         names=[*named, *(name for name, _ in columns)],
     )
-    if not grouping.keys or buckets == 1:
-        return [Piece(grouping.bucket % buckets, number, whole)]
+    if not grouping.keys:
+        return [Piece(bucket, number, whole) for bucket in grouping.buckets]
+    if buckets == 1:
+        return [Piece(0, number, whole)]
     bucket = keys.buckets(buckets)[group]
     order = np.argsort(bucket, kind="stable")
     bounds = np.searchsorted(bucket[order], np.arange(buckets + 1))

@@ -6,14 +6,17 @@ signature, equal group-by sets one grouping, equal parts of aggregates one part 
 
 from __future__ import annotations
 
+import enum
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 import pyarrow as pa
 
 from weft.aggregates import AggregateFunction, Monoid, Part, named
+from weft.aggregates.part import part as make_part
 from weft.errors import QueryError
 from weft.expr import arrow_type, check, check_predicate, sql_type
 from weft.final import check_technique
@@ -34,25 +37,52 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
-    """One query made ready: its tree, grouping, predicate bit and answers."""
+    """One query made ready: its tree, grouping, predicate bit and answers.
+
+    ``bucket`` is the one that answers it, None where each bucket does for its own groups.
+    """
 
     query: Query
     tree: int
     grouping: int
     predicate: int
     answers: tuple[Answer, ...]
+    bucket: int | None
+
+
+class Axis(enum.Enum):
+    """What the cells of a grouping are cut along."""
+
+    TIME = "time"
+    WAITING = "waiting"  # not cut: rows that wait for their numbers
+    ROWS = "rows"  # the numbers of the rows that satisfy one predicate
 
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """One group-by set: its key columns, every part that its queries need, and which predicates need it."""
+    """One group-by set: its key columns, every part that its queries need, and which predicates need it.
+
+    Groups are spread over all buckets by their keys. Without keys there is nothing to spread: ``buckets`` are
+    then those that answer a query, the nodes of the plan.
+
+    ``progressions`` are the edges that its cells are cut at. Windows counted in rows have two: their rows
+    wait in one, which all predicates share, and each predicate counts its own in another, ``fed_by`` it.
+    """
 
     keys: tuple[str, ...]
     key_types: tuple[pa.DataType, ...]
     parts: tuple[Part, ...]
     needed_by: tuple[tuple[int, ...], ...]
     windows: tuple[Window, ...]
-    bucket: int
+    buckets: tuple[int, ...]
+    progressions: tuple[Progression, ...]
+    axis: Axis = Axis.TIME
+    fed_by: int | None = None
+
+    @property
+    def predicates(self) -> tuple[int, ...]:
+        """The predicates of its queries."""
+        return tuple(dict.fromkeys(p for needing in self.needed_by for p in needing))
 
 
 @dataclass(frozen=True)
@@ -73,6 +103,16 @@ class Program:
         """The columns of the stream that are read, in the schema's order."""
         read = {self.time}.union(*(e.query.columns for e in self.entries))
         return tuple(name for name in self.schema.names if name in read)
+
+    @cached_property
+    def windows(self) -> tuple[Window, ...]:
+        """The windows in time."""
+        return tuple({w for g in self.groupings if g.axis is Axis.TIME for w in g.windows})
+
+    @cached_property
+    def counts_rows(self) -> bool:
+        """Whether any window is counted in rows."""
+        return any(g.axis is Axis.ROWS for g in self.groupings)
 
     @cached_property
     def queries(self) -> tuple[Query, ...]:
@@ -122,37 +162,35 @@ class Program:
         return [("window_start", self.time_type), ("window_end", self.time_type)]
 
 
-def compile_plan(plan: Plan, schema: pa.Schema, time: str, strict: bool = False) -> Program:
-    """Check a plan against a stream's schema and make it ready to run.
+def compile_plan(plan: Plan, schema: pa.Schema, time: str, strict: bool = False, buckets: int = 1) -> Program:
+    """Check a plan against a stream's schema and make it ready to run in so many buckets.
 
     ``strict`` lets a value that cannot be computed (a division by zero, say) stop the run instead of
     being null and counted.
     """
     _check_names(plan.queries)
     _check_time(schema, time)
-    keys = dict.fromkeys(q.group_by for q in plan.queries)
     predicates = list(dict.fromkeys(q.predicate for q in plan.queries))
-    parts: dict[tuple[str, ...], dict[Part, int]] = {k: {} for k in keys}
-    groupings = list(keys)
+    places = list(dict.fromkeys(place for q in plan.queries for place in _places(q)))
+    parts: list[dict[Part, int]] = [{} for _ in places]
     entries = []
     for number, tree in enumerate(plan.trees):
         for query in tree.queries:
+            grouping = places.index(_places(query)[-1])
             try:
-                answers = _check_query(query, schema, time, parts[query.group_by])
+                answers = _check_query(query, schema, time, parts[grouping])
             except QueryError as error:
                 raise error.of(query.name) from None
-            entries.append(
-                Entry(
-                    query, number, groupings.index(query.group_by), predicates.index(query.predicate), answers
-                )
-            )
-    _check_techniques(plan, entries, groupings, parts)
+            predicate = predicates.index(query.predicate)
+            bucket = None if query.group_by else tree.node % buckets
+            entries.append(Entry(query, number, grouping, predicate, answers, bucket))
+    _check_techniques(plan, entries, parts)
     program = Program(
         plan,
         schema,
         time,
         tuple(entries),
-        tuple(_grouping(n, k, parts[k], schema, plan, entries) for n, k in enumerate(groupings)),
+        _groupings(places, parts, schema, plan, entries),
         tuple(predicates),
         plan.progressions,
         strict,
@@ -172,16 +210,21 @@ def compile_plan(plan: Plan, schema: pa.Schema, time: str, strict: bool = False)
     return program
 
 
-def _check_techniques(
-    plan: Plan,
-    entries: Sequence[Entry],
-    groupings: Sequence[tuple[str, ...]],
-    parts: dict[tuple[str, ...], dict[Part, int]],
-) -> None:
+Place: TypeAlias = tuple[Axis, tuple[str, ...], Expr | None]
+
+
+def _places(query: Query) -> list[Place]:
+    """The groupings a query's rows go through, the one that answers it last."""
+    if not query.window.rows:
+        return [(Axis.TIME, query.group_by, None)]
+    return [(Axis.WAITING, query.group_by, None), (Axis.ROWS, query.group_by, query.predicate)]
+
+
+def _check_techniques(plan: Plan, entries: Sequence[Entry], parts: Sequence[dict[Part, int]]) -> None:
     """A tree's technique must be able to run every part that the tree's queries need."""
     needed: list[dict[str, Monoid]] = [{} for _ in plan.trees]
     for entry in entries:
-        known = list(parts[groupings[entry.grouping]])
+        known = list(parts[entry.grouping])
         for number in {n for answer in entry.answers for n in answer.parts}:
             needed[entry.tree][str(known[number])] = known[number].monoid
     for tree, monoids in zip(plan.trees, needed):
@@ -223,6 +266,9 @@ def _check_query(query: Query, schema: pa.Schema, time: str, parts: dict[Part, i
             raise QueryError(f"two result columns are called {name!r}", hint="give one of them another alias")
     if not query.aggregates:
         raise QueryError("it has no aggregate", hint="add one, such as count(*)")
+    if query.window.rows:
+        for part in COUNTED:
+            parts.setdefault(part, len(parts))
     tz = schema.field(time).type.tz
     return tuple(_answer(aggregate, schema, tz, parts) for aggregate in query.aggregates)
 
@@ -261,24 +307,52 @@ def _output_type(expr: Expr, schema: pa.Schema, tz: str | None) -> pa.DataType:
     return schema.field(expr.name).type if isinstance(expr, Column) else arrow_type(type, tz)
 
 
-def _grouping(
-    number: int,
-    keys: tuple[str, ...],
-    parts: dict[Part, int],
+COUNTED = tuple(make_part(kind, (), ()) for kind in ("rows", "oldest", "newest"))
+"""The first parts of groupings that count rows: how many, and the times of the first and the last."""
+
+
+def _groupings(
+    places: Sequence[Place],
+    parts: Sequence[dict[Part, int]],
     schema: pa.Schema,
     plan: Plan,
     entries: Sequence[Entry],
-) -> Grouping:
-    mine = [e for e in entries if e.grouping == number]
-    needed_by: list[dict[int, None]] = [{} for _ in parts]
-    for entry in mine:
-        for answer in entry.answers:
-            for part in answer.parts:
-                needed_by[part][entry.predicate] = None
-    types = tuple(_plain(schema.field(k).type) for k in keys)
-    for type in types:
-        sql_type(type)
-    windows = tuple(dict.fromkeys(e.query.window for e in mine))
-    return Grouping(
-        keys, types, tuple(parts), tuple(map(tuple, needed_by)), windows, plan.trees[mine[0].tree].node
-    )
+) -> tuple[Grouping, ...]:
+    needed_by: list[dict[Part, dict[int, None]]] = [{p: {} for p in some} for some in parts]
+    fed_by = [
+        places.index((Axis.WAITING, keys, None)) if axis is Axis.ROWS else None for axis, keys, _ in places
+    ]
+    for entry in entries:
+        known = list(parts[entry.grouping])
+        needed = {known[n] for answer in entry.answers for n in answer.parts}
+        for part in needed.union(COUNTED if entry.query.window.rows else ()):
+            needed_by[entry.grouping][part][entry.predicate] = None
+    for number, feeding in enumerate(fed_by):
+        if feeding is not None:
+            for part, predicates in needed_by[number].items():
+                needed_by[feeding].setdefault(part, {}).update(predicates)
+    groupings = []
+    for number, (axis, keys, _) in enumerate(places):
+        types = tuple(_plain(schema.field(k).type) for k in keys)
+        for type in types:
+            sql_type(type)
+        mine = [e for e in entries if number in (e.grouping, fed_by[e.grouping])]
+        if axis is Axis.ROWS and len({e.tree for e in mine}) > 1:
+            raise QueryError(
+                "windows counted in rows, of one predicate and group-by, must be in one tree of the plan"
+            )
+        progressions = plan.trees[mine[0].tree].progressions if axis is Axis.ROWS else plan.progressions
+        groupings.append(
+            Grouping(
+                keys,
+                types,
+                tuple(needed_by[number]),
+                tuple(map(tuple, needed_by[number].values())),
+                tuple(dict.fromkeys(e.query.window for e in mine)),
+                tuple(sorted({e.bucket for e in mine if e.bucket is not None})),
+                progressions,
+                axis,
+                fed_by[number],
+            )
+        )
+    return tuple(groupings)

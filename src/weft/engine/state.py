@@ -17,8 +17,9 @@ from weft.aggregates.monoid import merge
 from weft.engine.cells import factorize, order_by, run_targets
 from weft.engine.due import last_ends
 from weft.engine.keys import KeyIndex
-from weft.engine.program import Grouping, Program
+from weft.engine.program import Axis, Grouping, Program
 from weft.engine.signature import unpack
+from weft.engine.waiting import Waiting
 
 MOST_DEAD = 0.25
 
@@ -148,20 +149,25 @@ class GroupingState:
         """Forget cells that no open window covers, once they are enough to be worth the move."""
         if not len(self.starts):
             return
-        live = last_ends(self.grouping.windows, self.starts) > watermark
-        if live.all():
-            return
-        kept = [live[c.slice] for c in (self.cells, *self.pending)]
-        alive = sum(int(k.sum()) for k in kept)
-        if not always and alive >= (1 - MOST_DEAD) * self.rows:
+        kept = self._needed(watermark)
+        alive = sum(int(k.sum()) for k in kept) if kept else self.rows
+        if alive == self.rows or (not always and alive >= (1 - MOST_DEAD) * self.rows):
             return
         runs = [c.take(np.flatnonzero(k)) for c, k in zip((self.cells, *self.pending), kept)]
+        live = np.zeros(len(self.starts), dtype=np.bool_)
+        for cells in runs:
+            live[cells.slice] = True
         moves = np.cumsum(live) - 1
         for cells in runs:
             cells.slice = moves[cells.slice]
         self.starts, self.ends = self.starts[live], self.ends[live]
         self.cells, self.pending = runs[0], [c for c in runs[1:] if len(c)]
         self._forget_keys()
+
+    def _needed(self, watermark: int) -> list[np.ndarray]:
+        """Which cells an open window covers, run by run; nothing where all are."""
+        live = last_ends(self.grouping.windows, self.starts) > watermark
+        return [] if live.all() else [live[c.slice] for c in (self.cells, *self.pending)]
 
     def _forget_keys(self) -> None:
         """Renumber keys and signatures once most of those known are in no cell."""
@@ -205,13 +211,42 @@ class GroupingState:
         return pa.RecordBatch.from_arrays([a for _, a in columns], names=[n for n, _ in columns])
 
 
+class Counted(GroupingState):
+    """Cells cut along the numbers of a group's rows; the last one of a group tells how many there were."""
+
+    def counts(self) -> np.ndarray:
+        """How many rows each group has had."""
+        cells = self.settle()
+        counts = np.zeros(len(self.keys), dtype=np.int64)
+        # Of a group's cells, which are in order, the last is assigned last. Part 0 counts rows; the first
+        # slice may begin before row 0.
+        counts[cells.group] = np.maximum(self.starts[cells.slice], 0) + cells.parts[0].words[:, 0]
+        return counts
+
+    def _needed(self, watermark: int) -> list[np.ndarray]:
+        counts, cells = self.counts(), self.cells
+        kept = last_ends(self.grouping.windows, self.starts)[cells.slice] > counts[cells.group]
+        kept[np.flatnonzero(np.diff(cells.group, append=-1))] = True
+        return [kept]
+
+
+def _held(grouping: Grouping, predicates: int) -> GroupingState | Waiting:
+    if grouping.axis is Axis.WAITING:
+        return Waiting()
+    return (Counted if grouping.axis is Axis.ROWS else GroupingState)(grouping, predicates)
+
+
 class State:
-    """The state of one bucket: one GroupingState per grouping, and how far windows have been answered."""
+    """The state of one bucket: what it holds of each grouping, and how far windows have been answered.
+
+    ``made`` is what the last step made of rows that had waited: partials that no piece brought.
+    """
 
     def __init__(self, program: Program, bucket: int = 0) -> None:
         self.bucket = bucket
         self.answered: int | None = None
-        self.groupings = [GroupingState(g, len(program.predicates)) for g in program.groupings]
+        self.made: list[Piece] = []
+        self.groupings = [_held(g, len(program.predicates)) for g in program.groupings]
 
     @property
     def rows(self) -> int:

@@ -16,6 +16,7 @@ from weft.final import technique as find_technique
 from weft.optimize.nodes.placing import to_lowest
 from weft.optimize.problem import Grouping, Problem
 from weft.optimize.registry import Strategy, find_strategy
+from weft.optimize.rows import ROW_A_MICROSECOND, at_rate, joined, numbered_alike
 from weft.optimize.windows import SECOND, Edges, Windows
 from weft.plan import Plan, Tree
 from weft.query import Query
@@ -63,11 +64,19 @@ def plan(
     if slicer not in SLICERS:
         raise QueryError(f"no slicer is called {slicer!r}", hint=f"choose one of {', '.join(SLICERS)}")
     name = find_technique(technique).name
-    windows = Windows.of(chosen)
-    price = make_price(windows, slicer, rate, model or found.model, constants, _predicates(chosen), groups)
-    problem = Problem.of(windows, price, name, shares, slicer, found.merge, seed)
-    grouping = solve(problem, found, options)
-    return make_plan(chosen, problem, grouping, strategy, rate, slicer, model or found.model)
+
+    def planned(some: Sequence[Query], by: Strategy, rate: float) -> Plan:
+        windows = Windows.of(some)
+        price = make_price(windows, slicer, rate, model or found.model, constants, _predicates(some), groups)
+        problem = Problem.of(windows, price, name, shares, slicer, by.merge, seed)
+        grouping = solve(problem, by, options if by is found else None)
+        return make_plan(some, problem, grouping, strategy, rate, slicer, model or found.model)
+
+    in_time = [q for q in chosen if not q.window.rows]
+    plans = [planned(in_time, found, rate)] if in_time else []
+    for some in numbered_alike(q for q in chosen if q.window.rows):
+        plans.append(at_rate(planned(some, find_strategy("share-all"), ROW_A_MICROSECOND), rate))
+    return joined(plans, chosen) if len(plans) > 1 else plans[0]
 
 
 def solve(problem: Problem, strategy: Strategy, options: Mapping[str, Any] | None = None) -> Grouping:

@@ -48,11 +48,15 @@ def reduce_progressions(progressions: Iterable[Progression]) -> tuple[Progressio
     >>> reduce_progressions([Progression(6, 0), Progression(3, 0), Progression(6, 0), Progression(4, 1)])
     (Progression(period=3, residue=0), Progression(period=4, residue=1))
     """
-    kept: dict[int, set[int]] = {}
-    for p in sorted(set(progressions)):
-        if not any(p.period % period == 0 and p.residue % period in kept[period] for period in kept):
-            kept.setdefault(p.period, set()).add(p.residue)
-    return tuple(Progression(period, r) for period in sorted(kept) for r in sorted(kept[period]))
+    residues: dict[int, set[int]] = {}
+    for p in progressions:
+        residues.setdefault(p.period, set()).add(p.residue)
+    periods = np.array(sorted(residues), dtype=np.int64)
+    for number, period in enumerate(periods.tolist()):
+        # Only an edge whose period divides this one can contain it; shorter ones have been reduced by now.
+        for divisor in periods[:number][period % periods[:number] == 0].tolist():
+            residues[period] = {r for r in residues[period] if r % divisor not in residues[divisor]}
+    return tuple(Progression(period, r) for period in periods.tolist() for r in sorted(residues[period]))
 
 
 def edges_between(progressions: Iterable[Progression], low: int, high: int) -> np.ndarray:

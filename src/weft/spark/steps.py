@@ -162,5 +162,5 @@ class Steps:
 
 def closing_time(program: Program, max_time: int) -> int:
     """The earliest watermark that closes every window that can hold a row up to ``max_time``."""
-    windows = {w for grouping in program.groupings for w in grouping.windows}
-    return max(max_time, int(last_ends(windows, np.array([max_time]))[0]))
+    until = max_time + 1 if program.counts_rows else max_time
+    return max(until, int(last_ends(program.windows, np.array([max_time]))[0]))

@@ -106,7 +106,8 @@ class BucketTask:
         if step.saved:
             named = (step.saved.seq, f"{step.saved.token}-{_attempt()}")
             before = step.saved.layers[bucket] if step.saved.layers else ()
-            layers = add_layer(step.saved.place, before, pieces, state, named, watermark, program)
+            made = [*pieces, *state.made]
+            layers = add_layer(step.saved.place, before, made, state, named, watermark, program)
             report["layers"] = [asdict(layer) for layer in layers]
             cache.keep(step.saved, bucket, state)
         clock.lap("save")

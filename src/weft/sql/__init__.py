@@ -23,7 +23,7 @@ def sql(text: str) -> list[Query]:
     >>> busy.name, busy.group_by, str(busy.predicate)
     ('busy', ('symbol',), '(volume > 500)')
     >>> calm.window, calm.time
-    (Window(range=3600000000, slide=600000000, offset=0), 'ts')
+    (Window(range=3600000000, slide=600000000, offset=0, rows=False), 'ts')
     """
     queries = []
     for statement in split(text):

@@ -7,6 +7,7 @@ parsing; what is left keeps its positions.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -22,7 +23,7 @@ REMEDY = (
     "write FROM trades [RANGE '12 min' SLIDE '5 min'], GROUP BY window(ts, '12 minutes', '5 minutes')"
     " or FROM TABLE(HOP(TABLE trades, DESCRIPTOR(ts), INTERVAL '5' MINUTE, INTERVAL '12' MINUTE))"
 )
-_CQL = "write [RANGE '12 min' SLIDE '5 min'], with an optional OFFSET"
+_CQL = "write [RANGE '12 min' SLIDE '5 min'] or [ROWS 100 SLIDE 10], with an optional OFFSET"
 _FLINK = {
     "HOP": "HOP(TABLE trades, DESCRIPTOR(ts), INTERVAL '5' MINUTE, INTERVAL '12' MINUTE)",
     "TUMBLE": "TUMBLE(TABLE trades, DESCRIPTOR(ts), INTERVAL '5' MINUTE)",
@@ -55,7 +56,7 @@ def cut(text: Text, tokens: Sequence[Token]) -> tuple[list[Token], list[Clause]]
     >>> text.source(rest)
     'SELECT count(*) FROM trades WHERE price > 1'
     >>> clauses[0].window
-    Window(range=720000000, slide=300000000, offset=180000000)
+    Window(range=720000000, slide=300000000, offset=180000000, rows=False)
     """
     start = from_clause(tokens)
     if start is None:
@@ -124,10 +125,10 @@ def from_call(text: Text, call: exp.Anonymous, time: str | None) -> Clause:
     return Clause(_window(durations, position), position, time)
 
 
-def _window(durations: dict[str, int], position: Position, *, ends_at_multiples: bool = False) -> Window:
-    size, offset = durations["range"], durations.get("offset", 0)
+def _window(durations: dict[str, int], position: Position) -> Window:
+    size = durations["range"]
     try:
-        return Window(size, durations.get("slide", size), offset - size if ends_at_multiples else offset)
+        return Window(size, durations.get("slide", size), durations.get("offset", 0))
     except QueryError as error:
         raise QueryError(error.message, position=position, hint=error.hint or _CQL) from None
 
@@ -159,37 +160,58 @@ def _unquoted(text: Text, tokens: Sequence[Token]) -> str:
 
 
 def _bracket(text: Text, tokens: Sequence[Token]) -> Clause:
-    """CQL's ``[RANGE '12 min' SLIDE '5 min' OFFSET '1 min']``: windows end at multiples of the slide."""
+    """CQL's ``[RANGE '12 min' SLIDE '5 min' OFFSET '1 min']`` and ``[ROWS 100 SLIDE 10 OFFSET 1]``.
+
+    Windows end at multiples of the slide.
+    """
     position, inside = text.at(tokens[0]), tokens[1:-1]
-    if inside and inside[0].text.upper() in ("ROWS", "ROW", "PARTITION"):
+    if inside and inside[0].text.upper().startswith("PARTITION"):
         raise QueryError(
-            "windows counted in rows are not supported",
+            "a window has no PARTITION BY",
             position=text.at(inside[0]),
-            hint="use a window in time, as in [RANGE '12 min' SLIDE '5 min']",
+            hint="rows are counted per group: name the columns in GROUP BY",
         )
+    rows = bool(inside) and inside[0].text.upper() == "ROWS" and inside[0].token_type is not TokenType.STRING
+    first = "ROWS" if rows else "RANGE"
     parts: dict[str, list[Token]] = {}
     for token in inside:
         word = token.text.upper()
-        if word in ("RANGE", "SLIDE", "OFFSET") and token.token_type is not TokenType.STRING:
+        if word in (first, "SLIDE", "OFFSET") and token.token_type is not TokenType.STRING:
             if word.lower() in parts:
                 raise QueryError(f"a second {word}", position=text.at(token), hint=_CQL)
             parts[word.lower()] = []
         elif not parts:
             raise QueryError(
-                f"a window begins with RANGE, not with {text.raw(token)!r}",
+                f"a window begins with RANGE or ROWS, not with {text.raw(token)!r}",
                 position=text.at(token),
                 hint=_CQL,
             )
         else:
             parts[list(parts)[-1]].append(token)
-    if "range" not in parts:
-        raise QueryError("a window without RANGE", position=position, hint=_CQL)
-    durations = {}
+    if first.lower() not in parts:
+        raise QueryError("a window without RANGE or ROWS", position=position, hint=_CQL)
+    sizes = {}
     for what, words in parts.items():
         if not words:
-            raise QueryError(f"{what.upper()} without a duration", position=position, hint=_CQL)
-        durations[what] = _duration(_unquoted(text, words), what, text.at(words[0]))
-    return Clause(_window(durations, position, ends_at_multiples=True), position)
+            raise QueryError(
+                f"{what.upper()} without a {'number' if rows else 'duration'}", position=position, hint=_CQL
+            )
+        read = _count if rows else _duration
+        sizes[what] = read(_unquoted(text, words), what, text.at(words[0]))
+    size = sizes[first.lower()]
+    try:
+        window = Window.ending_at_multiples(size, sizes.get("slide", size), sizes.get("offset", 0), rows)
+    except QueryError as error:
+        raise QueryError(error.message, position=position, hint=error.hint or _CQL) from None
+    return Clause(window, position)
+
+
+def _count(value: str, what: str, position: Position) -> int:
+    if not re.fullmatch(r"-? *\d+", value.strip()):
+        raise QueryError(
+            f"{what}: {value!r} is not a number of rows", position=position, hint="write [ROWS 100 SLIDE 10]"
+        )
+    return int(value.replace(" ", ""))
 
 
 def _flink_call(tokens: Sequence[Token], at: int) -> int | None:

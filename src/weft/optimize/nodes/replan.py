@@ -10,8 +10,7 @@ import numpy as np
 
 from weft.errors import QueryError
 from weft.optimize.nodes.placing import to_lowest
-from weft.optimize.problem import Grouping, Problem
-from weft.optimize.windows import Windows
+from weft.optimize.planned import problem_of
 from weft.plan import Plan
 
 SLACK = 0.1
@@ -77,15 +76,14 @@ def _move(costs: np.ndarray, nodes: np.ndarray, strength: np.ndarray, slack: flo
 
 def _priced(plan: Plan, nodes: np.ndarray, strength: np.ndarray) -> Plan:
     """The plan with its trees on these nodes, and what that costs."""
-    members = np.repeat(np.arange(len(plan.trees)), [len(tree.queries) for tree in plan.trees])
-    first = plan.trees[0]
-    problem = Problem.of(
-        Windows.of(plan.queries), plan.price, first.technique, strength.tolist(), first.slicer, merge=False
-    )
-    costs = problem.costs(Grouping(members, nodes))
+    timed, problem, before = problem_of(plan, strength.tolist())
+    costs = problem.costs(before.on(nodes[timed]))
+    # Windows in rows cost the same wherever they are.
+    rest = plan.cost - problem_of(plan)[1].costs(before).total
+    price = dict(zip(timed, costs.trees.tolist()))
     trees = tuple(
-        replace(tree, node=node, cost=cost)
-        for tree, node, cost in zip(plan.trees, nodes.tolist(), costs.trees.tolist())
+        replace(tree, node=node, cost=price.get(number, tree.cost))
+        for number, (tree, node) in enumerate(zip(plan.trees, nodes.tolist()))
     )
     shares = tuple((strength / strength.max()).tolist())
-    return replace(plan, trees=trees, nodes=strength.size, cost=costs.total, capacities=shares)
+    return replace(plan, trees=trees, nodes=strength.size, cost=costs.total + rest, capacities=shares)
