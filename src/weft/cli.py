@@ -20,6 +20,7 @@ from weft import bench as benchmarks
 from weft import demo as demonstration
 from weft import job as jobs
 from weft import launch
+from weft.cost import constants
 from weft.errors import CheckpointError, JobError, QueryError, WeftError
 from weft.report import Report, step_bar
 from weft.sinks import MemorySink
@@ -77,7 +78,9 @@ def options(
 @app.command()
 def plan(
     queries: Annotated[Path, typer.Argument(help="A file of SQL queries.", metavar="QUERIES.sql")],
-    rate: Annotated[float, typer.Option(help="Rows per second of the stream.")] = 1.0,
+    rate: Annotated[
+        float | None, typer.Option(help="Rows per second of the stream; 1,000 unless said.")
+    ] = None,
     strategy: Annotated[str, typer.Option(help="Which queries share slices.", metavar="NAME")] = "share-all",
     nodes: Annotated[int, typer.Option(help="How many places work can run at.")] = 1,
     technique: Annotated[str, typer.Option(help="How windows are answered.", metavar="NAME")] = "auto",
@@ -87,11 +90,22 @@ def plan(
     """Show what the queries would share, and what that should cost."""
     if json and svg:
         raise JobError("--json and --svg FILE exclude each other; run the command twice")
-    made = weft.plan(weft.sql(_read(queries)), rate=rate, strategy=strategy, nodes=nodes, technique=technique)
+    made = weft.plan(
+        weft.sql(_read(queries)),
+        rate=1000.0 if rate is None else rate,
+        strategy=strategy,
+        nodes=nodes,
+        technique=technique,
+        constants=constants(),
+    )
     if svg:
         _write(svg, made.to_svg())
+    elif json:
+        print(made.to_json())
     else:
-        print(made.to_json() if json else made)
+        print(made)
+        if rate is None:
+            print(f"{made.rate:,.6g} rows/s are assumed; --rate says how many there are")
 
 
 @app.command()

@@ -11,10 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import weft
+from weft.calibration import store
 from weft.cost import (
     OMEGAS,
     Constants,
     composite_cost,
+    constants,
+    expected_techniques,
     find_omega,
     find_price,
     operations_per_edge,
@@ -141,16 +145,37 @@ def test_prices_in_nanoseconds() -> None:
     assert price.separate().tree == 56_000
 
 
-def test_constants_are_kept_in_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "constants.json"
-    kept = Constants(row=12.5)
-    kept.store(path)
-    assert Constants.load(path) == kept
-    path.write_text('{"row": 3, "colour": 1}')
-    with pytest.raises(JobError, match="must hold an object with some of answer, combine"):
-        Constants.load(path)
-    path.write_text("{")
-    with pytest.raises(JobError, match="cannot be read"):
-        Constants.load(path)
+def test_constants_are_nanoseconds() -> None:
     with pytest.raises(JobError, match="'merge' must be nanoseconds from 0, not inf"):
         Constants(merge=inf)
+
+
+def test_stored_constants_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEFT_COSTS", str(tmp_path / "costs.json"))
+    constants.cache_clear()
+    assert constants() == Constants()
+    store({"constants": {"row": 12.5, "combine": 3}})
+    constants.cache_clear()
+    assert constants() == Constants(row=12.5, combine=3)
+    store({"constants": {"row": 12.5, "colour": 1}})
+    constants.cache_clear()
+    with pytest.warns(UserWarning, match="built-in ones used.*colour"):
+        assert constants() == Constants()
+    constants.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "groups", "expected"),
+    [
+        ("count(*)", 1, ("recompute",)),
+        ("sum(x), max(x)", 1, ("bulk", "recompute")),
+        ("sum(x), max(x)", 1000, ("bulk",)),
+    ],
+)
+def test_expected_techniques(aggregate: str, groups: float, expected: tuple[str, ...]) -> None:
+    # Two windows of 30 and 40 slices, each due once per step: what the plan names is what such a call gets.
+    columns = ", ".join(f"{a} AS v{i}" for i, a in enumerate(aggregate.split(", ")))
+    queries = weft.sql(
+        ";".join(f"SELECT {columns} FROM s [RANGE '{n} s' SLIDE '1 s']" for n in (30, 40))
+    )
+    assert expected_techniques(queries, 1.0, groups) == expected

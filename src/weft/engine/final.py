@@ -23,7 +23,7 @@ from weft.engine.program import Entry, Program
 from weft.engine.state import GroupingState, Piece, State
 from weft.errors import AnswerOverflow
 from weft.expr import Evaluator
-from weft.final import Technique, technique
+from weft.final import technique
 from weft.query import Column, Expr
 from weft.slicing import align
 
@@ -120,7 +120,9 @@ class View:
         if (number, entry) not in self._answers:
             asking = [e for e in self.runs if any(number in a.parts for a in e.answers)]
             bounds = np.cumsum([0, *(len(self.runs[e].low) for e in asking)])
-            words = self._technique(number).answer(
+            words = technique(self.tree.technique).answer(
+                self.grouping.grouping.parts[number].monoid,
+                self.cell_states(number),
                 np.concatenate([self.runs[e].low for e in asking]),
                 np.concatenate([self.runs[e].high for e in asking]),
             )
@@ -128,15 +130,15 @@ class View:
                 self._answers[number, e] = words[first:last]
         return States(self._answers[number, entry], self.cells.parts[number].dictionary)
 
-    def _technique(self, number: int) -> Technique:
-        """The tree's technique over the states of one part."""
-        monoid = self.grouping.grouping.parts[number].monoid
+    def cell_states(self, number: int) -> np.ndarray:
+        """The states of one part in the tree's slices."""
         states = self.cells.parts[number].words
-        if self._order is not None:
-            merged = monoid.identity(len(self.group))
-            merge(monoid, merged, self._target, self._order, states)
-            states = merged
-        return technique(self.tree.technique)(monoid, states)
+        if self._order is None:
+            return states
+        monoid = self.grouping.grouping.parts[number].monoid
+        merged = monoid.identity(len(self.group))
+        merge(monoid, merged, self._target, self._order, states)
+        return merged
 
 
 @njit(cache=True, nogil=True)

@@ -49,6 +49,19 @@ def by_chain(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 
 @njit(cache=True, nogil=True)
+def total_length(low, high):  # type: ignore[no-untyped-def]
+    """The cells of all runs together.
+
+    >>> total_length(np.array([3, 0]), np.array([4, 4]))
+    5
+    """
+    total = 0
+    for k in range(low.size):
+        total += high[k] - low[k]
+    return total
+
+
+@njit(cache=True, nogil=True)
 def _counting_sort(key, order, values):  # type: ignore[no-untyped-def]
     """``order`` by ``key[order]``, whose values are below ``values``; stable."""
     place = np.zeros(values + 1, np.int64)

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.cost.constants import Constants
+from weft.cost.expected import expected_techniques
 from weft.cost.price import Price, find_price
 from weft.errors import QueryError
+from weft.final import AUTO
 from weft.final import technique as find_technique
 from weft.optimize.nodes.placing import to_lowest
 from weft.optimize.problem import Grouping, Problem
@@ -67,7 +69,7 @@ def plan(
     price = make_price(windows, slicer, rate, model or found.model, constants, _predicates(chosen), groups)
     problem = Problem.of(windows, price, name, shares, slicer, found.merge, seed)
     grouping = solve(problem, found, options)
-    return make_plan(chosen, problem, grouping, strategy, rate, slicer, model or found.model)
+    return make_plan(chosen, problem, grouping, strategy, rate, slicer, model or found.model, groups)
 
 
 def solve(problem: Problem, strategy: Strategy, options: Mapping[str, Any] | None = None) -> Grouping:
@@ -103,6 +105,7 @@ def make_plan(
     rate: float,
     slicer: str,
     model: str,
+    groups: float = 1.0,
 ) -> Plan:
     """The Plan of a grouping, with what it costs."""
     # Trees in order of their first query, which is how a reader meets them.
@@ -115,8 +118,17 @@ def make_plan(
     members: list[list[Query]] = [[] for _ in range(grouping.trees)]
     for query, tree in zip(queries, tree_of.tolist()):
         members[tree].append(query)
+    auto = problem.technique == AUTO
     trees = tuple(
-        Tree(tuple(some), problem.technique, node, slicer, edges, cost)
+        Tree(
+            tuple(some),
+            problem.technique,
+            node,
+            slicer,
+            edges,
+            cost,
+            expected_techniques(some, edges, groups) if auto else (),
+        )
         for some, node, edges, cost in zip(
             members, grouping.node_of.tolist(), costs.edges.tolist(), costs.trees.tolist()
         )
