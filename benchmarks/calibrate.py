@@ -6,7 +6,10 @@ docs/benchmarks.md says what is measured, and what the figures mean.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import fields
+from itertools import product
+from math import log2
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -17,7 +20,7 @@ from rich.table import Table
 import weft
 from weft import calibration
 from weft.aggregates.monoid import ADD, MAX, MOMENTS, SUM_FLOAT, SUM_INT, Monoid
-from weft.bench import Progress, Result, machine, race
+from weft.bench import Progress, Result, fewest, machine, race
 from weft.engine.final import END, View, final
 from weft.engine.partial import partial
 from weft.engine.program import Program, compile_plan
@@ -26,6 +29,7 @@ from weft.final import TECHNIQUES
 from weft.final.costs import DEFAULTS, Cost, kind
 from weft.final.workload import Call
 
+COSTS = tuple(each.name for each in fields(Cost))
 MONOIDS = (
     Monoid(ADD, 1, invertible=True),
     Monoid(SUM_INT, 2, invertible=True),
@@ -37,7 +41,22 @@ MONOIDS = (
 """One of each kind."""
 
 CALLS = (
-    Call(1, 32, 1, 1),
+    Call(1, 8, 1, 1),
+    Call(300, 1, 1, 40),
+    Call(1, 16, 4, 16),
+    Call(300, 4, 1, 1),
+    Call(300, 4, 2, 4),
+    Call(300, 4, 1, 20),
+    Call(300, 10, 1, 1),
+    Call(300, 10, 3, 1),
+    Call(300, 10, 1, 4),
+    Call(300, 10, 1, 20),
+    Call(300, 10, 4, 10),
+    Call(300, 16, 1, 1),
+    Call(300, 16, 2, 1),
+    Call(300, 16, 4, 2),
+    Call(2000, 10, 1, 1),
+    Call(1, 64, 1, 1),
     Call(1, 64, 16, 8),
     Call(1, 600, 1, 1),
     Call(1, 600, 4, 1),
@@ -47,51 +66,57 @@ CALLS = (
     Call(1, 5000, 16, 1),
     Call(1, 20_000, 1, 1),
     Call(1, 20_000, 3, 1),
-    Call(300, 4, 1, 20),
-    Call(300, 10, 1, 1),
-    Call(300, 10, 3, 1),
-    Call(300, 10, 1, 20),
-    Call(300, 10, 4, 10),
+    Call(1, 20_000, 3, 5),
+    Call(300, 40, 2, 1),
     Call(300, 50, 1, 1),
     Call(300, 50, 3, 1),
     Call(300, 50, 1, 10),
     Call(300, 50, 10, 1),
     Call(300, 50, 10, 4),
     Call(300, 100, 1, 1),
+    Call(300, 100, 2, 1),
 )
-"""From few to many cells, runs per cell, and cells per run; none that takes recompute long."""
+"""Short runs, then long ones: from few to many cells, and runs per cell. Most are about where the technique
+of choice changes, and none takes recompute long."""
+
+
+ROUNDS = 5
+"""Everything is measured so many times, minutes apart on a busy machine, and the fewest seconds count."""
 
 
 def run(quick: bool, progress: Progress) -> Result:
     """Measure, fit, and store."""
-    seconds = 0.02 if quick else 0.1
-    steps = len(MONOIDS) * len(CALLS) + 5
-    rows: list[dict[str, Any]] = []
-    constants = {}
-    for at, (name, measure) in enumerate(CONSTANTS.items()):
-        progress(f"constant: {name}", at, steps)
-        constants[name] = round(max(measure(10 * seconds), 0.0), 2)
-        rows.append({"constant": name, "ns": constants[name]})
-    techniques: dict[str, dict[str, Cost]] = {}
-    for at, monoid in enumerate(MONOIDS):
-        took = []
-        for number, call in enumerate(CALLS):
-            progress(f"techniques: {kind(monoid)}", 5 + at * len(CALLS) + number, steps)
+    seconds = 0.005 if quick else 0.03
+    calls = list(product(MONOIDS, CALLS))
+    steps = ROUNDS * (len(CONSTANTS) + len(calls))
+    measured: dict[str, list[float]] = {name: [] for name in CONSTANTS}
+    races: list[list[dict[str, float]]] = [[] for _ in calls]
+    done = 0
+    for _ in range(ROUNDS):
+        for name, measure in CONSTANTS.items():
+            progress(f"constant: {name}", done, steps)
+            measured[name].append(measure(5 * seconds))
+            done += 1
+        for (monoid, call), took in zip(calls, races):
+            progress(f"techniques: {kind(monoid, *call.numbers[1:])}", done, steps)
             took.append(race(works(monoid, call), seconds))
-        best = np.array([min(times.values()) for times in took]) * 1e9
-        for name in took[0]:
-            ns = np.array([times[name] for times in took]) * 1e9
-            cost = fit(CALLS, ns, best)
-            missed = np.abs(features(CALLS) @ np.array(list(asdict(cost).values())) / ns - 1)
-            error = float(np.average(missed, weights=best / ns))
-            techniques.setdefault(kind(monoid), {})[name] = cost
-            rows.append({"kind": kind(monoid), "technique": name, **asdict(cost), "error": error})
+            done += 1
     progress("done", steps, steps)
+    constants = {name: round(max(median(ns), 0.0), 2) for name, ns in measured.items()}
+    rows: list[dict[str, Any]] = [{"constant": name, "ns": ns} for name, ns in constants.items()]
+    kinds: dict[str, list[tuple[Call, dict[str, float]]]] = {}
+    for (monoid, call), took in zip(calls, races):
+        kinds.setdefault(kind(monoid, *call.numbers[1:]), []).append((call, fewest(took)))
+    for name, some in kinds.items():
+        rows += [{"kind": name, **row} for row in fit_all(some)]
     file = calibration.store(
         {
             "machine": machine(),
             "constants": constants,
-            "techniques": {k: {n: asdict(c) for n, c in costs.items()} for k, costs in techniques.items()},
+            "techniques": {
+                k: {r["technique"]: {n: r[n] for n in COSTS} for r in rows if r.get("kind") == k}
+                for k in took
+            },
         }
     )
     return Result("calibrate", rows, figures(rows), [f"Stored in {file}."])
@@ -104,30 +129,38 @@ def works(monoid: Monoid, call: Call) -> dict[str, Callable[[], Any]]:
     return {t.name: lambda t=t: t(monoid, states).answer(low, high) for t in fitting}
 
 
-def features(calls: tuple[Call, ...]) -> np.ndarray:
-    """What ``Cost`` multiplies, for each call."""
-    table = []
-    for call in calls:
-        low, high = call.runs()
-        length = int((high - low).sum())
-        table.append((1, call.cells, len(low), len(low) * np.log2(length / len(low)), length))
-    return np.array(table, dtype=np.float64)
+def fit_all(calls: list[tuple[Call, dict[str, float]]]) -> list[dict[str, Any]]:
+    """Each technique's costs from what calls of one kind took, and by how much they miss it."""
+    table = features([call for call, _ in calls])
+    best = np.array([min(took.values()) for _, took in calls]) * 1e9
+    rows = []
+    for name in calls[0][1]:
+        ns = np.array([took[name] for _, took in calls]) * 1e9
+        costs = fit(table, ns, best / ns)
+        missed = np.average(np.abs(table @ costs / ns - 1), weights=best / ns)
+        rows.append({"technique": name, **dict(zip(COSTS, costs.tolist())), "error": float(missed)})
+    return rows
 
 
-def fit(calls: tuple[Call, ...], ns: np.ndarray, best: np.ndarray) -> Cost:
-    """The costs, none negative, that miss the measured times by the least relative squares; a call counts the
-    more, the nearer the technique is to the best one there."""
-    weights = best / ns
-    relative = features(calls) * (weights / ns)[:, np.newaxis]
-    kept = list(range(relative.shape[1]))
-    while True:
-        found = np.linalg.lstsq(relative[:, kept], weights, rcond=None)[0]
-        if (found >= 0).all():
-            break
+def features(calls: list[Call]) -> np.ndarray:
+    """What each cost is multiplied by, for each call."""
+    numbers = [call.numbers for call in calls]
+    return np.array([(1, cells, runs, runs * log2(length / runs), length) for cells, runs, length in numbers])
+
+
+def fit(table: np.ndarray, ns: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The costs, none negative, that miss the measured times by the least relative squares.
+
+    The weights are larger where a technique is nearer to the best: where it is far behind, its costs need
+    not be known well.
+    """
+    relative = table * (weights / ns)[:, np.newaxis]
+    kept = list(range(table.shape[1]))
+    while (found := np.linalg.lstsq(relative[:, kept], weights, rcond=None)[0]).min() < 0:
         kept.pop(int(found.argmin()))
-    values = np.zeros(relative.shape[1])
-    values[kept] = found
-    return Cost(*(float(f"{value:.3g}") for value in values))
+    costs = np.zeros(table.shape[1])
+    costs[kept] = [float(f"{value:.3g}") for value in found]
+    return costs
 
 
 GROUPS, SPAN = 64, 400
@@ -236,11 +269,10 @@ def render(result: Result) -> Group:
         if "constant" in row:
             constants.add_row(row["constant"], f"{row['ns']:,.4g}", CONSTANTS[row["constant"]].__doc__)
     costs = Table(title="Techniques as the engine calls them, in ns")
-    names = ("call", "cell", "run", "doubling", "length")
-    for heading in ("kind", "technique", *names, "error"):
+    for heading in ("kind", "technique", *COSTS, "error"):
         costs.add_column(heading, justify="left" if heading in ("kind", "technique") else "right")
     for row in result.rows:
         if "technique" in row:
-            numbers = (f"{row[n]:,.3g}" for n in names)
+            numbers = (f"{row[n]:,.3g}" for n in COSTS)
             costs.add_row(row["kind"], row["technique"], *numbers, f"{row['error']:.0%}")
     return Group(constants, costs)

@@ -58,5 +58,5 @@ def test_a_damaged_or_foreign_file_is_ignored_with_a_warning(file: Path, text: s
 def test_a_place_that_cannot_be_written_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "taken").write_text("")
     monkeypatch.setenv("WEFT_COSTS", str(tmp_path / "taken" / "costs.json"))
-    with pytest.raises(JobError, match="cannot be written to .*; name another file by WEFT_COSTS"):
+    with pytest.raises(JobError, match=r"cannot be written to .*; name another file by WEFT_COSTS"):
         calibration.store({})

@@ -25,6 +25,7 @@ from weft.final.algebra import combine, inverse, load, store
 from weft.final.batch import doubling_slide_kernel, prefix_slide_kernel
 from weft.final.card import Card
 from weft.final.kernels import compile_kernel
+from weft.final.scratch import scratch
 from weft.final.technique import Kernel, Technique
 from weft.final.twostacks import TwoStacks
 from weft.final.window import SlidingWindow
@@ -115,11 +116,14 @@ class Bulk(Technique):
     def _answer(self, low: np.ndarray, high: np.ndarray, out: np.ndarray) -> None:
         make = _prefix_kernel if self.monoid.invertible else self.answer_kernel
         kernel = make(self.monoid.code, self.monoid.width)
-        kernel(self.words, low, high, self.neutral, out)
+        # Prefixes and suffixes, and a table of as many levels as the blocks have bits.
+        size = len(self.words) + self.monoid.width
+        room = scratch(2 * size + ((size >> SMALLEST) + self.monoid.width) * size.bit_length())
+        kernel(self.words, low, high, self.neutral, room, out)
 
     @staticmethod
     def answer_kernel(code: int, width: int) -> Kernel:
-        """``(states, low, high, neutral, out)``: that of blocks, for any associative combine."""
+        """``(states, low, high, neutral, room, out)``: that of blocks, for any associative combine."""
         return _block_kernel(code, width)
 
     @classmethod
@@ -141,9 +145,9 @@ class Bulk(Technique):
 @cache
 def _prefix_kernel(code: int, width: int) -> Kernel:
     @compile_kernel
-    def answer(states, low, high, neutral, out):  # type: ignore[no-untyped-def]
+    def answer(states, low, high, neutral, room, out):  # type: ignore[no-untyped-def]
         size = states.size // width
-        prefix = np.empty((size + 1) * width, np.int64)
+        prefix = room
         total = load(width, neutral, 0)
         store(width, prefix, 0, total)
         for i in range(size):
@@ -159,7 +163,7 @@ def _prefix_kernel(code: int, width: int) -> Kernel:
 @cache
 def _block_kernel(code: int, width: int) -> Kernel:
     @compile_kernel
-    def answer(states, low, high, neutral, out):  # type: ignore[no-untyped-def]
+    def answer(states, low, high, neutral, room, out):  # type: ignore[no-untyped-def]
         size = states.size // width
         length, most = 0, 1
         for k in range(low.size):
@@ -177,8 +181,7 @@ def _block_kernel(code: int, width: int) -> Kernel:
         levels = 1
         while 1 << levels < blocks:
             levels += 1
-        prefix, suffix = np.empty(size * width, np.int64), np.empty(size * width, np.int64)
-        table = np.empty(levels * blocks * width, np.int64)
+        prefix, suffix, table = room, room[size * width :], room[2 * size * width :]
         # Which pairs of blocks have a run that ends or starts there, and so need prefixes or suffixes; others
         # need a total, which either gives. Where there are many runs, nearly all pairs need both.
         pairs = size >> (shift + 1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
-from math import log2
+from math import inf, log2
 from typing import Any, TypeAlias
 
 from weft.aggregates.monoid import ADD, MAX, MIN, MOMENTS, SUM_INT, Monoid
@@ -44,30 +44,47 @@ class Cost:
 
 
 Costs: TypeAlias = Mapping[str, Mapping[str, Cost]]
-"""By the kind of a monoid and the name of a technique."""
+"""By the kind of a call and the name of a technique."""
+
+SHORT = 20
+"""Cells of a run, on the mean, below which runs are short: there what surrounds the work weighs as much."""
 
 
-def kind(monoid: Monoid) -> str:
-    """Monoids of one kind cost about the same.
+def kind(monoid: Monoid, runs: int, length: int) -> str:
+    """Calls of one kind cost about the same: that of the monoid, and of the length of runs.
 
-    >>> kind(Monoid(MAX, 1)), kind(Monoid(MIN, 3))
-    ('extreme', 'ordered')
+    >>> kind(Monoid(MAX, 1), runs=10, length=100), kind(Monoid(MIN, 3), runs=10, length=1000)
+    ('extreme, short runs', 'ordered, long runs')
     """
     if monoid.code in (MIN, MAX):
-        return "extreme" if monoid.width == 1 else "ordered"
-    return {ADD: "count", SUM_INT: "integer sum", MOMENTS: "moments"}.get(monoid.code, "float sum")
+        name = "extreme" if monoid.width == 1 else "ordered"
+    else:
+        name = NAMES.get(monoid.code, "float sum")
+    return f"{name}, short runs" if length < SHORT * runs else f"{name}, long runs"
 
+
+NAMES = {ADD: "count", SUM_INT: "integer sum", MOMENTS: "moments"}
 
 DEFAULTS: Costs = {
-    "count": {"recompute": Cost(5500, 0.1, 2.4, 0.3, 0.06), "bulk": Cost(5000, 0.37, 1.4, 0.05)},
-    "integer sum": {"recompute": Cost(5500, 0.2, 4.0, 0.9, 0.54), "bulk": Cost(5000, 1.0, 2.2)},
-    "float sum": {"recompute": Cost(5700, 2.7, 0, 0, 2.7), "bulk": Cost(5200, 4.3, 4.5, 0.6)},
-    "extreme": {"recompute": Cost(5800, 0.05, 2.3, 0.3, 0.06), "bulk": Cost(5200, 1.3, 2.0, 0.4)},
-    "ordered": {"recompute": Cost(5300, 0.3, 4, 4, 1.2), "bulk": Cost(5000, 4.3, 15)},
-    "moments": {"recompute": Cost(5700, 6, 0, 0, 6), "bulk": Cost(5000, 9.5, 12, 2)},
+    f"{n}, {r} runs": {
+        "recompute": Cost(1, 1),
+        "bulk": Cost(1, 2),
+        **({"bint": Cost(1, 3)} if n == "moments" else {}),
+    }
+    for n in ("count", "integer sum", "float sum", "extreme", "ordered", "moments")
+    for r in ("short", "long")
 }
 """Measured on one core of a common server. ``auto`` chooses from the techniques named here, those that ever
 were the fastest by more than a little: no others are compiled where nobody asks for them by name."""
+
+
+def candidates(monoid: Monoid) -> tuple[str, ...]:
+    """What ``auto`` may choose for a monoid.
+
+    >>> candidates(Monoid(ADD, 1, invertible=True))
+    ('recompute', 'bulk')
+    """
+    return tuple(dict.fromkeys(n for length in (1, SHORT) for n in DEFAULTS[kind(monoid, 1, length)]))
 
 
 @cache
@@ -85,8 +102,12 @@ def cheapest(monoid: Monoid, cells: int, runs: int, length: int, by: Costs | Non
     >>> cheapest(Monoid(SUM_FLOAT, 2), cells=1000, runs=1000, length=60_000, by=DEFAULTS)
     'bulk'
     """
-    table = (costs() if by is None else by)[kind(monoid)]
-    return min(table, key=lambda name: table[name].of(cells, runs, length))
+    chosen, least = "", inf
+    for name, cost in (costs() if by is None else by)[kind(monoid, runs, length)].items():
+        ns = cost.of(cells, runs, length)
+        if ns < least:
+            chosen, least = name, ns
+    return chosen
 
 
 def _read(section: Any) -> Costs:

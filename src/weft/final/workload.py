@@ -29,6 +29,12 @@ class Call:
         """The states of all groups."""
         return self.groups * (self.window + self.due - 1)
 
+    @property
+    def numbers(self) -> tuple[int, int, int]:
+        """Cells, runs, and the cells of all runs: what costs depend on."""
+        low, high = self.runs()
+        return self.cells, len(low), int((high - low).sum())
+
     def runs(self) -> tuple[np.ndarray, np.ndarray]:
         """Where each run starts and ends: query by query, by time, and group by group."""
         per_group = self.window + self.due - 1
