@@ -9,8 +9,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from itertools import product
 from math import log2
-from statistics import median
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +28,7 @@ from weft.final import TECHNIQUES
 from weft.final.costs import DEFAULTS, Cost, kind
 from weft.final.workload import Call
 
+Works: TypeAlias = dict[int, Callable[[], Any]]
 COSTS = tuple(each.name for each in fields(Cost))
 MONOIDS = (
     Monoid(ADD, 1, invertible=True),
@@ -47,6 +47,8 @@ CALLS = (
     Call(300, 4, 1, 1),
     Call(300, 4, 2, 4),
     Call(300, 4, 1, 20),
+    Call(300, 8, 4, 1),
+    Call(300, 8, 4, 8),
     Call(300, 10, 1, 1),
     Call(300, 10, 3, 1),
     Call(300, 10, 1, 4),
@@ -73,6 +75,9 @@ CALLS = (
     Call(300, 50, 1, 10),
     Call(300, 50, 10, 1),
     Call(300, 50, 10, 4),
+    Call(300, 64, 4, 1),
+    Call(300, 64, 16, 1),
+    Call(300, 64, 32, 1),
     Call(300, 100, 1, 1),
     Call(300, 100, 2, 1),
 )
@@ -89,36 +94,31 @@ def run(quick: bool, progress: Progress) -> Result:
     seconds = 0.005 if quick else 0.03
     calls = list(product(MONOIDS, CALLS))
     steps = ROUNDS * (len(CONSTANTS) + len(calls))
-    measured: dict[str, list[float]] = {name: [] for name in CONSTANTS}
+    engine = {name: {str(n): work for n, work in made().items()} for name, made in CONSTANTS.items()}
+    measured: dict[str, list[dict[str, float]]] = {name: [] for name in engine}
     races: list[list[dict[str, float]]] = [[] for _ in calls]
     done = 0
     for _ in range(ROUNDS):
-        for name, measure in CONSTANTS.items():
+        for name, pair in engine.items():
             progress(f"constant: {name}", done, steps)
-            measured[name].append(measure(5 * seconds))
+            measured[name].append(race(pair, 5 * seconds))
             done += 1
         for (monoid, call), took in zip(calls, races):
             progress(f"techniques: {kind(monoid, *call.numbers[1:])}", done, steps)
             took.append(race(works(monoid, call), seconds))
             done += 1
     progress("done", steps, steps)
-    constants = {name: round(max(median(ns), 0.0), 2) for name, ns in measured.items()}
+    constants = {name: slope(fewest(took)) for name, took in measured.items()}
     rows: list[dict[str, Any]] = [{"constant": name, "ns": ns} for name, ns in constants.items()]
     kinds: dict[str, list[tuple[Call, dict[str, float]]]] = {}
     for (monoid, call), took in zip(calls, races):
         kinds.setdefault(kind(monoid, *call.numbers[1:]), []).append((call, fewest(took)))
+    techniques: dict[str, dict[str, dict[str, float]]] = {}
     for name, some in kinds.items():
-        rows += [{"kind": name, **row} for row in fit_all(some)]
-    file = calibration.store(
-        {
-            "machine": machine(),
-            "constants": constants,
-            "techniques": {
-                k: {r["technique"]: {n: r[n] for n in COSTS} for r in rows if r.get("kind") == k}
-                for k in took
-            },
-        }
-    )
+        fitted = fit_all(some)
+        rows += [{"kind": name, **row} for row in fitted]
+        techniques[name] = {row["technique"]: {cost: row[cost] for cost in COSTS} for row in fitted}
+    file = calibration.store({"machine": machine(), "constants": constants, "techniques": techniques})
     return Result("calibrate", rows, figures(rows), [f"Stored in {file}."])
 
 
@@ -168,35 +168,34 @@ GROUPS, SPAN = 64, 400
 QUERY = "SELECT k, sum(x) AS s FROM rows [RANGE '{} s' SLIDE '{} s'] {} GROUP BY k"
 
 
-def measure_row(seconds: float) -> float:
+def row() -> Works:
     """A row read and put in its slice."""
     program = ready([QUERY.format(10, 5, "")])
     batches = {n: stream(n) for n in (50_000, 200_000)}
-    return slope({n: lambda b=b: partial(b, program, None) for n, b in batches.items()}, seconds)
+    return {n: lambda b=b: partial(b, program, None) for n, b in batches.items()}
 
 
-def measure_predicate(seconds: float) -> float:
+def predicate() -> Works:
     """A predicate evaluated on a row."""
     batch = stream(100_000)
     texts = [QUERY.format(10, 5, f"WHERE x > {n / 10}") for n in range(9)]
     programs = {n: ready(texts[:n]) for n in (1, 9)}
-    works = {n * batch.num_rows: lambda p=p: partial(batch, p, None) for n, p in programs.items()}
-    return slope(works, seconds)
+    return {n * batch.num_rows: lambda p=p: partial(batch, p, None) for n, p in programs.items()}
 
 
-def measure_combine(seconds: float) -> float:
+def combine() -> Works:
     """One more slice in a window."""
     programs = {n: ready([QUERY.format(n, 1, "")], technique="recompute") for n in (8, 40)}
-    return slope({n * SPAN * GROUPS: answering(p) for n, p in programs.items()}, seconds)
+    return {n * SPAN * GROUPS: answering(p) for n, p in programs.items()}
 
 
-def measure_answer(seconds: float) -> float:
+def answer() -> Works:
     """One more window answered."""
     programs = {n: ready([QUERY.format(1, 1, "")] * n) for n in (1, 9)}
-    return slope({n * SPAN * GROUPS: answering(p) for n, p in programs.items()}, seconds)
+    return {n * SPAN * GROUPS: answering(p) for n, p in programs.items()}
 
 
-def measure_merge(seconds: float) -> float:
+def merge() -> Works:
     """A slice of the composite merged into a slice of a tree of its own."""
     program = ready([QUERY.format(8, 8, ""), QUERY.format(1, 1, "")], strategy="no-share")
     works = {}
@@ -207,16 +206,11 @@ def measure_merge(seconds: float) -> float:
         grouping = state.groupings[0]
         grouping.settle()
         works[span * GROUPS] = lambda g=grouping: View(program, g, program.entries[0]).cell_states(0)
-    return slope(works, seconds)
+    return works
 
 
-CONSTANTS = {
-    "row": measure_row,
-    "combine": measure_combine,
-    "answer": measure_answer,
-    "merge": measure_merge,
-    "predicate": measure_predicate,
-}
+CONSTANTS = {made.__name__: made for made in (row, combine, answer, merge, predicate)}
+"""Each gives two works that differ in how often the constant is paid."""
 
 
 def ready(texts: list[str], **options: Any) -> Program:
@@ -229,9 +223,8 @@ def stream(rows: int, span: int = SPAN) -> pa.RecordBatch:
     """Rows spread evenly over groups and time."""
     random = np.random.default_rng(0)
     at = np.arange(rows) * (span * 1_000_000) // rows
-    keys = pa.DictionaryArray.from_arrays(
-        pa.array(np.arange(rows) % GROUPS, pa.int32()), pa.array([f"group {n}" for n in range(GROUPS)])
-    )
+    names = pa.array([f"group {n}" for n in range(GROUPS)])
+    keys = names.take(pa.array(np.arange(rows) % GROUPS))
     return pa.RecordBatch.from_arrays(
         [pa.array(at, pa.timestamp("us")), keys, pa.array(random.random(rows))], names=["ts", "k", "x"]
     )
@@ -248,11 +241,10 @@ def answering(program: Program) -> Callable[[], Any]:
     return lambda: final(State(program, 0), ready_pieces, END, program)
 
 
-def slope(works: dict[int, Callable[[], Any]], seconds: float) -> float:
-    """Nanoseconds per unit, from two amounts of work."""
-    took = race({str(amount): work for amount, work in works.items()}, seconds)
-    less, more = works
-    return (took[str(more)] - took[str(less)]) * 1e9 / (more - less)
+def slope(took: dict[str, float]) -> float:
+    """Nanoseconds per unit, from the seconds of two amounts."""
+    (less, quick), (more, slow) = ((int(amount), seconds) for amount, seconds in took.items())
+    return round(max(slow - quick, 0.0) * 1e9 / (more - less), 2)
 
 
 def figures(rows: list[dict[str, Any]]) -> dict[str, float]:

@@ -154,8 +154,8 @@ def best_of(times: int, work: Callable[[], Any]) -> float:
 def race(works: Mapping[str, Callable[[], Any]], seconds: float, far: float = math.inf) -> dict[str, float]:
     """The fewest seconds that each work took, in turns: what disturbs the machine disturbs them all.
 
-    Each is first done once untimed. Turns go on for so many seconds, three at least; who is then ``far`` times
-    slower than the fastest is out.
+    Each is first done once untimed. Turns go on for so many seconds, three at least; who is then ``far``
+    times slower than the fastest is out.
 
     >>> sorted(race({"one": lambda: sum(range(10)), "other": lambda: None}, seconds=0))
     ['one', 'other']

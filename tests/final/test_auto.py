@@ -12,7 +12,7 @@ from weft.aggregates import FUNCTIONS
 from weft.calibration import store
 from weft.errors import QueryError
 from weft.final import TECHNIQUES, check_technique, fits, technique
-from weft.final.costs import DEFAULTS, Cost, cheapest, costs, kind
+from weft.final.costs import DEFAULTS, Cost, candidates, cheapest, costs, kind
 from weft.final.workload import Call
 from weft.query import Column
 
@@ -38,12 +38,11 @@ def test_a_doubling_costs_per_run() -> None:
 
 @pytest.mark.parametrize("name", MONOIDS)
 def test_few_windows_are_recomputed_and_many_are_not(name: str) -> None:
-    monoid = MONOIDS[name]
-    few, many = Call(500, 60, 1, 1), Call(500, 60, 16, 60)
-    for call, expected in ((few, {"recompute"}), (many, set(DEFAULTS[kind(monoid)]) - {"recompute"})):
-        low, high = call.runs()
-        few_cells = call.cells * (5 if call is few else 1)
-        assert cheapest(monoid, few_cells, len(low), int((high - low).sum()), DEFAULTS) in expected
+    few, many = Call(1000, 60, 1, 1).numbers, Call(500, 60, 16, 60).numbers
+    # Of many groups, a tenth has a window due.
+    cells, runs, length = few
+    assert cheapest(MONOIDS[name], cells, runs // 10, length // 10, DEFAULTS) == "recompute"
+    assert cheapest(MONOIDS[name], *many, DEFAULTS) == "bulk"
 
 
 def test_every_kind_of_part_has_costs() -> None:
@@ -52,14 +51,16 @@ def test_every_kind_of_part_has_costs() -> None:
             if all(type in accepted for accepted in function.accepts):
                 arguments = (Column("x"), Column("y"))[: function.arity]
                 for part in function.parts(arguments, (type,) * function.arity):
-                    assert kind(part.monoid) in DEFAULTS
+                    assert candidates(part.monoid) == ("recompute", "bulk")
+                    for length in (1, 1000):
+                        assert kind(part.monoid, 1, length) in DEFAULTS
 
 
 def test_auto_is_never_refused_and_picks_what_fits() -> None:
     check_technique("auto", MONOIDS)
     for name, monoid in MONOIDS.items():
         assert fits("auto", monoid), name
-        assert all(fits(candidate, monoid) for candidate in DEFAULTS[kind(monoid)])
+        assert all(fits(candidate, monoid) for candidate in candidates(monoid))
     with pytest.raises(QueryError, match="choose auto or one of"):
         technique("automatic")
 
@@ -69,7 +70,7 @@ def test_auto_is_never_refused_and_picks_what_fits() -> None:
 def test_every_technique_that_auto_may_pick_gives_the_same_answers(name: str, call: Call) -> None:
     monoid, (low, high) = MONOIDS[name], call.runs()
     given = states(monoid, call.cells, seed=1)
-    answers = {c: TECHNIQUES[c](monoid, given).answer(low, high) for c in DEFAULTS[kind(monoid)]}
+    answers = {c: TECHNIQUES[c](monoid, given).answer(low, high) for c in candidates(monoid)}
     for candidate in answers:
         assert_same(monoid, answers[candidate], answers["recompute"])
     assert_same(monoid, technique("auto").answer(monoid, given, low, high), answers["recompute"])
@@ -103,9 +104,9 @@ def test_costs_that_cannot_be_are_ignored(
     monkeypatch.setenv("WEFT_COSTS", str(tmp_path / "costs.json"))
     rows = {k: {c: {"call": 1} for c in names} for k, names in DEFAULTS.items()}
     if change is None:
-        del rows["count"]["bulk"]
+        del rows["count, long runs"]["bulk"]
     else:
-        rows["count"] |= change  # type: ignore[arg-type]
+        rows["count, long runs"] |= change  # type: ignore[arg-type]
     store({"techniques": rows})
     costs.cache_clear()
     with pytest.warns(UserWarning, match=why):

@@ -182,16 +182,16 @@ def _block_kernel(code: int, width: int) -> Kernel:
         while 1 << levels < blocks:
             levels += 1
         prefix, suffix, table = room, room[size * width :], room[2 * size * width :]
-        # Which pairs of blocks have a run that ends or starts there, and so need prefixes or suffixes; others
-        # need a total, which either gives. Where there are many runs, nearly all pairs need both.
+        # Which pairs of blocks have a run that ends or starts within a block, and so need prefixes or
+        # suffixes; others need totals, which either gives. Of many runs, nearly all pairs need both.
         pairs = size >> (shift + 1)
         ends, starts = np.zeros(pairs + 1, np.bool_), np.zeros(pairs + 1, np.bool_)
         if low.size > size:
             ends[:] = starts[:] = True
         else:
             for k in range(low.size):
-                ends[(high[k] - 1) >> (shift + 1)] = True
-                starts[low[k] >> (shift + 1)] = True
+                ends[high[k] >> (shift + 1)] |= high[k] & (block - 1) != 0
+                starts[low[k] >> (shift + 1)] |= low[k] & (block - 1) != 0
         # Two blocks at a time: chains of operations that do not wait for each other.
         for p in range(pairs):
             start, middle = p << (shift + 1), (2 * p + 1) << shift
@@ -208,6 +208,8 @@ def _block_kernel(code: int, width: int) -> Kernel:
                     store(width, prefix, start + i, up)
                     next_up = combine(code, next_up, load(width, states, middle + i))
                     store(width, prefix, middle + i, next_up)
+                store(width, suffix, start, up)
+                store(width, suffix, middle, next_up)
             elif not ends[p]:
                 for i in range(1, block):
                     down = combine(code, load(width, states, middle - 1 - i), down)
@@ -215,6 +217,8 @@ def _block_kernel(code: int, width: int) -> Kernel:
                     next_down = combine(code, load(width, states, last - i), next_down)
                     store(width, suffix, last - i, next_down)
                 up, next_up = down, next_down
+                store(width, prefix, middle - 1, up)
+                store(width, prefix, last, next_up)
             else:
                 for i in range(1, block):
                     up = combine(code, up, load(width, states, start + i))
@@ -267,9 +271,15 @@ def _block_kernel(code: int, width: int) -> Kernel:
                 continue
             x, y = (a >> shift) + 1, (b >> shift) - 1
             if x > y + 1:
-                total = load(width, states, a)
-                for i in range(a + 1, b + 1):
-                    total = combine(code, total, load(width, states, i))
+                # Within one block: its end, its start, or to be recomputed.
+                if (b + 1) & (block - 1) == 0:
+                    total = load(width, suffix, a)
+                elif a & (block - 1) == 0:
+                    total = load(width, prefix, b)
+                else:
+                    total = load(width, states, a)
+                    for i in range(a + 1, b + 1):
+                        total = combine(code, total, load(width, states, i))
             else:
                 total, newest = load(width, suffix, a), load(width, prefix, b)
                 if x == y:

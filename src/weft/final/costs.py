@@ -66,13 +66,54 @@ def kind(monoid: Monoid, runs: int, length: int) -> str:
 NAMES = {ADD: "count", SUM_INT: "integer sum", MOMENTS: "moments"}
 
 DEFAULTS: Costs = {
-    f"{n}, {r} runs": {
-        "recompute": Cost(1, 1),
-        "bulk": Cost(1, 2),
-        **({"bint": Cost(1, 3)} if n == "moments" else {}),
-    }
-    for n in ("count", "integer sum", "float sum", "extreme", "ordered", "moments")
-    for r in ("short", "long")
+    "count, short runs": {
+        "recompute": Cost(call=6000, cell=0.076, run=2.2, doubling=0.35, length=0.021),
+        "bulk": Cost(call=5700, cell=0.27, run=1, length=0.074),
+    },
+    "count, long runs": {
+        "recompute": Cost(call=6000, cell=0.051, run=3, length=0.07),
+        "bulk": Cost(call=5800, cell=0.33, run=1.8),
+    },
+    "integer sum, short runs": {
+        "recompute": Cost(call=5900, cell=0.078, run=3.2, doubling=0.55, length=0.4),
+        "bulk": Cost(call=5700, cell=0.63, run=1.9, doubling=0.091),
+    },
+    "integer sum, long runs": {
+        "recompute": Cost(call=5900, cell=0.05, run=2.1, length=0.58),
+        "bulk": Cost(call=5800, cell=0.7, run=2.5),
+    },
+    "float sum, short runs": {
+        "recompute": Cost(call=5800, cell=1, length=2.9),
+        "bulk": Cost(call=5900, cell=3.4, run=3.9, length=0.17),
+    },
+    "float sum, long runs": {
+        "recompute": Cost(call=5900, cell=0.54, length=5.5),
+        "bulk": Cost(call=5900, cell=4, run=6.6, length=0.014),
+    },
+    "extreme, short runs": {
+        "recompute": Cost(call=6000, cell=0.067, run=2.3, doubling=0.3, length=0.064),
+        "bulk": Cost(call=6000, cell=1.4, run=2.2, length=0.044),
+    },
+    "extreme, long runs": {
+        "recompute": Cost(call=5900, cell=0.062, run=3.5, length=0.071),
+        "bulk": Cost(call=5800, cell=1, run=3.6, doubling=0.39),
+    },
+    "ordered, short runs": {
+        "recompute": Cost(call=5000, run=3, length=2.4),
+        "bulk": Cost(call=5600, cell=2.8, run=4.5, length=1.1),
+    },
+    "ordered, long runs": {
+        "recompute": Cost(call=5700, cell=0.33, doubling=6.5, length=1.1),
+        "bulk": Cost(call=5400, cell=4.3, run=13),
+    },
+    "moments, short runs": {
+        "recompute": Cost(call=6100, length=5.8),
+        "bulk": Cost(call=5900, cell=6.8, run=6.7, length=0.73),
+    },
+    "moments, long runs": {
+        "recompute": Cost(call=5900, cell=0.88, length=12),
+        "bulk": Cost(call=5700, cell=8.9, run=16, length=0.026),
+    },
 }
 """Measured on one core of a common server. ``auto`` chooses from the techniques named here, those that ever
 were the fastest by more than a little: no others are compiled where nobody asks for them by name."""
