@@ -46,13 +46,13 @@ TOO_LONG = 4_000_000
 def run(quick: bool, progress: Progress) -> Result:
     """Every call with every technique that fits, in turns, and all of that in rounds."""
     work = list(product(PARTS, CALLS[::3] if quick else CALLS))
-    rounds = 3 if quick else 5
+    rounds = 2 if quick else 4
     races: list[list[dict[str, float]]] = [[] for _ in work]
     for turn in range(rounds):
         for at, (part, call) in enumerate(work):
             text = f"{part}, {call.groups} groups, windows of {call.window} slices"
             progress(text, turn * len(work) + at, rounds * len(work))
-            races[at].append(race(works(PARTS[part], call), 0.02, far=2))
+            races[at].append(race(works(PARTS[part], call), 0.03, far=3))
     progress("done", len(work), len(work))
     rows = [{"part": part, **row(call, fewest(took))} for (part, call), took in zip(work, races)]
     return Result("auto", rows, figures(rows))

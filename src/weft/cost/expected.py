@@ -19,9 +19,8 @@ def expected_techniques(queries: Sequence[Query], edges: float, groups: float = 
 
     >>> import weft
     >>> text = "SELECT sum(x) AS s FROM stream [RANGE '{}' SLIDE '1 s']"
-    >>> queries = weft.sql(text.format("1 h")) + weft.sql(text.format("50 min"))
-    >>> expected_techniques(queries, edges=1.0, groups=100)
-    ('bulk',)
+    >>> expected_techniques(weft.sql(text.format("1 h")) + weft.sql(text.format("50 min")), edges=1.0)
+    ('bulk', 'recompute')
     """
     step = max(q.window.slide for q in queries)
     runs = length = 0.0
