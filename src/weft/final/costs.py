@@ -67,52 +67,52 @@ NAMES = {ADD: "count", SUM_INT: "integer sum", MOMENTS: "moments"}
 
 DEFAULTS: Costs = {
     "count, short runs": {
-        "recompute": Cost(call=6000, cell=0.076, run=2.2, doubling=0.35, length=0.021),
-        "bulk": Cost(call=5700, cell=0.27, run=1, length=0.074),
+        "recompute": Cost(call=5600, cell=0.048, run=2.2, doubling=0.31, length=0.029),
+        "bulk": Cost(call=5400, cell=0.27, run=0.93, length=0.068),
     },
     "count, long runs": {
-        "recompute": Cost(call=6000, cell=0.051, run=3, length=0.07),
-        "bulk": Cost(call=5800, cell=0.33, run=1.8),
+        "recompute": Cost(call=5600, cell=0.013, run=3.2, length=0.067),
+        "bulk": Cost(call=5400, cell=0.31, run=1.5),
     },
     "integer sum, short runs": {
-        "recompute": Cost(call=5900, cell=0.078, run=3.2, doubling=0.55, length=0.4),
-        "bulk": Cost(call=5700, cell=0.63, run=1.9, doubling=0.091),
+        "recompute": Cost(call=5600, cell=0.063, run=3.1, doubling=0.64, length=0.35),
+        "bulk": Cost(call=5500, cell=0.62, run=1.7, doubling=0.067),
     },
     "integer sum, long runs": {
-        "recompute": Cost(call=5900, cell=0.05, run=2.1, length=0.58),
-        "bulk": Cost(call=5800, cell=0.7, run=2.5),
+        "recompute": Cost(call=5500, cell=0.016, doubling=0.57, length=0.56),
+        "bulk": Cost(call=5400, cell=0.66, run=1.8, doubling=0.029),
     },
     "float sum, short runs": {
-        "recompute": Cost(call=5800, cell=1, length=2.9),
-        "bulk": Cost(call=5900, cell=3.4, run=3.9, length=0.17),
+        "recompute": Cost(call=5400, cell=0.97, length=2.9),
+        "bulk": Cost(call=5500, cell=3.5, run=3.8, length=0.17),
     },
     "float sum, long runs": {
-        "recompute": Cost(call=5900, cell=0.54, length=5.5),
-        "bulk": Cost(call=5900, cell=4, run=6.6, length=0.014),
+        "recompute": Cost(call=5500, cell=0.41, length=5.5),
+        "bulk": Cost(call=5500, cell=3.9, run=5.9, length=0.016),
     },
     "extreme, short runs": {
-        "recompute": Cost(call=6000, cell=0.067, run=2.3, doubling=0.3, length=0.064),
-        "bulk": Cost(call=6000, cell=1.4, run=2.2, length=0.044),
+        "recompute": Cost(call=5600, cell=0.049, run=2.2, doubling=0.26, length=0.069),
+        "bulk": Cost(call=5500, cell=1.4, run=2.2, length=0.012),
     },
     "extreme, long runs": {
-        "recompute": Cost(call=5900, cell=0.062, run=3.5, length=0.071),
-        "bulk": Cost(call=5800, cell=1, run=3.6, doubling=0.39),
+        "recompute": Cost(call=5600, cell=0.019, run=3.7, length=0.068),
+        "bulk": Cost(call=5500, cell=0.76, run=3.3, doubling=0.36),
     },
     "ordered, short runs": {
-        "recompute": Cost(call=5000, run=3, length=2.4),
-        "bulk": Cost(call=5600, cell=2.8, run=4.5, length=1.1),
+        "recompute": Cost(call=5100, run=3.7, doubling=1.1, length=1.4),
+        "bulk": Cost(call=5300, cell=2.8, run=3.9, length=0.92),
     },
     "ordered, long runs": {
-        "recompute": Cost(call=5700, cell=0.33, doubling=6.5, length=1.1),
-        "bulk": Cost(call=5400, cell=4.3, run=13),
+        "recompute": Cost(call=5400, doubling=3.8, length=1.2),
+        "bulk": Cost(call=5000, cell=3.1, doubling=2.2),
     },
     "moments, short runs": {
-        "recompute": Cost(call=6100, length=5.8),
-        "bulk": Cost(call=5900, cell=6.8, run=6.7, length=0.73),
+        "recompute": Cost(call=5800, length=5.7),
+        "bulk": Cost(call=5500, cell=6.9, run=6.7, length=0.61),
     },
     "moments, long runs": {
-        "recompute": Cost(call=5900, cell=0.88, length=12),
-        "bulk": Cost(call=5700, cell=8.9, run=16, length=0.026),
+        "recompute": Cost(call=5500, cell=0.71, length=12),
+        "bulk": Cost(call=5400, cell=8.4, run=14, length=0.021),
     },
 }
 """Measured on one core of a common server. ``auto`` chooses from the techniques named here, those that ever
