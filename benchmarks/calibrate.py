@@ -85,20 +85,17 @@ CALLS = (
 of choice changes, and none takes recompute long."""
 
 
-ROUNDS = 5
-"""Everything is measured so many times, minutes apart on a busy machine, and the fewest seconds count."""
-
-
 def run(quick: bool, progress: Progress) -> Result:
     """Measure, fit, and store."""
-    seconds = 0.005 if quick else 0.03
+    # All is measured in rounds, of which the fewest seconds count: a busy machine has its quiet moments.
+    seconds, rounds = (0.005, 2) if quick else (0.03, 5)
     calls = list(product(MONOIDS, CALLS))
-    steps = ROUNDS * (len(CONSTANTS) + len(calls))
+    steps = rounds * (len(CONSTANTS) + len(calls))
     engine = {name: {str(n): work for n, work in made().items()} for name, made in CONSTANTS.items()}
     measured: dict[str, list[dict[str, float]]] = {name: [] for name in engine}
     races: list[list[dict[str, float]]] = [[] for _ in calls]
     done = 0
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for name, pair in engine.items():
             progress(f"constant: {name}", done, steps)
             measured[name].append(race(pair, 5 * seconds))

@@ -21,10 +21,10 @@ class Constants:
     True
     """
 
-    row: float = 60.0
+    row: float = 15.0
     combine: float = 6.0
-    answer: float = 40.0
-    merge: float = 15.0
+    answer: float = 80.0
+    merge: float = 11.0
     predicate: float = 2.0
 
     def __post_init__(self) -> None:
