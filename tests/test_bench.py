@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 from weft import bench
@@ -70,6 +71,20 @@ def test_every_benchmark_has_the_two_functions_and_a_line(name):
     assert callable(module.run)
     assert callable(module.render)
     assert 20 < len(bench.summary(module)) < 130
+
+
+def test_costs_are_fitted_and_never_negative():
+    module = bench.load("calibrate")
+    table = module.features(list(module.CALLS))
+    wanted = np.array([5000.0, 2.0, 10.0, 0.0, 0.5])
+    found = module.fit(table, table @ wanted, np.ones(len(table)))
+    assert found.tolist() == pytest.approx(wanted.tolist(), abs=1e-3)
+    less = module.fit(table, table @ np.array([5000.0, 2.0, 10.0, -0.5, 0.5]), np.ones(len(table)))
+    assert (less >= 0).all()
+
+
+def test_races_are_won_by_the_fewest_seconds():
+    assert bench.fewest([{"a": 2.0, "b": 1.0}, {"a": 1.5}]) == {"a": 1.5, "b": 1.0}
 
 
 @pytest.mark.slow

@@ -82,10 +82,26 @@ def test_plan_as_text(weft, folder):
     assert "long" in out
 
 
+def test_plan_says_what_it_assumes_and_names_what_auto_should_choose(weft, folder):
+    _, out, _ = weft("plan", "queries.sql")
+    assert "at 1,000 rows/s: " in out
+    assert "% of one core" in out
+    assert "(auto)" in out
+    assert out.endswith("1,000 rows/s are assumed; --rate says how many there are\n")
+    _, out, _ = weft("plan", "queries.sql", "--rate", "20", "--technique", "recompute")
+    assert "assumed" not in out
+    assert "(auto)" not in out
+
+
 def test_plan_as_json(weft, folder):
     code, out, _ = weft("plan", "queries.sql", "--json")
     assert code == 0
-    assert json.loads(out)["strategy"] == "share-all"
+    plan = json.loads(out)
+    assert plan["strategy"] == "share-all"
+    assert plan["unit"] == "ns/s"
+    for tree in plan["trees"]:
+        assert tree["technique"] == "auto"
+        assert set(tree["expected"]) <= {"bulk", "recompute"}
 
 
 def test_plan_as_picture(weft, folder):

@@ -21,6 +21,7 @@ from weft import bench as benchmarks
 from weft import demo as demonstration
 from weft import job as jobs
 from weft import launch
+from weft.cost import constants
 from weft.define import defined_in, load_aggregates
 from weft.errors import CheckpointError, JobError, QueryError, WeftError
 from weft.optimize import Compared, compare, explain
@@ -80,7 +81,9 @@ def options(
 @app.command()
 def plan(
     queries: Annotated[Path, typer.Argument(help="A file of SQL queries.", metavar="QUERIES.sql")],
-    rate: Annotated[float, typer.Option(help="Rows per second of the stream.")] = 1.0,
+    rate: Annotated[
+        float | None, typer.Option(help="Rows per second of the stream; 1,000 unless said.")
+    ] = None,
     strategy: Annotated[
         str, typer.Option(help="Which queries share slices; 'all' compares every way.", metavar="NAME")
     ] = "share-all",
@@ -101,7 +104,12 @@ def plan(
         raise JobError("--json, --svg FILE and --explain QUERY exclude each other; run the command again")
     load_aggregates(aggregates or ())
     asked = weft.sql(_read(queries))
-    options: dict[str, Any] = {"rate": rate, "nodes": nodes, "technique": technique}
+    options: dict[str, Any] = {
+        "rate": 1000.0 if rate is None else rate,
+        "nodes": nodes,
+        "technique": technique,
+        "constants": constants(),
+    }
     if strategy == "all":
         if svg or why:
             raise JobError("--strategy all gives a table or --json; name one strategy to see its plan")
@@ -114,10 +122,14 @@ def plan(
     made = weft.plan(asked, strategy=strategy, **options)
     if svg:
         _write(svg, made.to_svg())
+    elif json:
+        print(made.to_json())
     elif why:
         print(explain(made, why))
     else:
-        print(made.to_json() if json else "\n".join([str(made), *defined_in(asked)]))
+        print("\n".join([str(made), *defined_in(asked)]))
+        if rate is None:
+            print(f"{made.rate:,.6g} rows/s are assumed; --rate says how many there are")
 
 
 @app.command()

@@ -55,7 +55,7 @@ def _tree(tree: Tree, number: int, top: int) -> tuple[list[str], int]:
         _text(
             10,
             top + 14,
-            f"tree {number} on node {tree.node}: {len(tree.queries)} queries by {tree.technique}, "
+            f"tree {number} on node {tree.node}: {len(tree.queries)} queries by {tree.answered_by}, "
             f"{tree.edge_rate:.4g} edges/s, {format_length(span, tree.rows)} shown{more}",
             "h",
         )

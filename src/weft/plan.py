@@ -16,7 +16,8 @@ from weft.slicing import SLICERS, Progression, reduce_progressions
 class Tree:
     """Queries that share one set of slices, answered by one technique on one node.
 
-    ``edge_rate`` is in edges per second, ``cost`` in operations per second.
+    ``edge_rate`` is in edges per second, ``cost`` in the plan's unit; ``expected`` is what *auto* should
+    choose.
     """
 
     queries: tuple[Query, ...]
@@ -25,6 +26,16 @@ class Tree:
     slicer: str = "pairs"
     edge_rate: float = 0.0
     cost: float = 0.0
+    expected: tuple[str, ...] = ()
+
+    @property
+    def answered_by(self) -> str:
+        """The technique in words.
+
+        >>> Tree((), "auto", expected=("bulk", "recompute")).answered_by
+        'bulk, recompute (auto)'
+        """
+        return f"{', '.join(self.expected)} ({self.technique})" if self.expected else self.technique
 
     @property
     def rows(self) -> bool:
@@ -83,9 +94,12 @@ class Plan:
 
     def __str__(self) -> str:
         unit = f"{self.price.unit}/s"
+        total = f"{self.cost:,.6g} {unit}"
+        if self.price.unit == "ns":
+            total += f" ({self.cost / 1e7:.2g}% of one core)"
         head = (
             f"{_some(len(self.queries), 'query', 'queries')} in {_some(len(self.trees), 'tree')} by "
-            f"{self.strategy}, at {self.rate:,.6g} rows/s: {self.cost:,.6g} {unit}, "
+            f"{self.strategy}, at {self.rate:,.6g} rows/s: {total}, "
             f"{self.alone / self.cost:.1f} times fewer than one by one ({self.alone:,.6g})"
         )
         rows = [("tree", "queries", "edges/s", "technique", "node", unit, "which")]
@@ -95,7 +109,7 @@ class Plan:
                     str(number),
                     str(len(tree.queries)),
                     f"{tree.edge_rate:.4g}",
-                    tree.technique,
+                    tree.answered_by,
                     str(tree.node),
                     f"{tree.cost:,.6g}",
                     _names(tree.queries),
@@ -126,6 +140,7 @@ class Plan:
                 {
                     "queries": [_query_dict(q) for q in tree.queries],
                     "technique": tree.technique,
+                    "expected": list(tree.expected),
                     "slicer": tree.slicer,
                     "node": tree.node,
                     "edge_rate": tree.edge_rate,

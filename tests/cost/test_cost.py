@@ -11,10 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import weft
+from weft.aggregates.monoid import ADD, MAX, Monoid
+from weft.calibration import store
 from weft.cost import (
     OMEGAS,
     Constants,
     composite_cost,
+    constants,
+    expected_techniques,
     find_omega,
     find_price,
     operations_per_edge,
@@ -22,6 +27,7 @@ from weft.cost import (
 )
 from weft.cost.load import NOTHING, final_operations, loads_of
 from weft.errors import JobError, QueryError
+from weft.final.costs import cheapest
 from weft.query import Window
 from weft.slicing import edge_rate
 from weft.slicing.slicers import pairs
@@ -141,16 +147,30 @@ def test_prices_in_nanoseconds() -> None:
     assert price.separate().tree == 56_000
 
 
-def test_constants_are_kept_in_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "constants.json"
-    kept = Constants(row=12.5)
-    kept.store(path)
-    assert Constants.load(path) == kept
-    path.write_text('{"row": 3, "colour": 1}')
-    with pytest.raises(JobError, match="must hold an object with some of answer, combine"):
-        Constants.load(path)
-    path.write_text("{")
-    with pytest.raises(JobError, match="cannot be read"):
-        Constants.load(path)
+def test_constants_are_nanoseconds() -> None:
     with pytest.raises(JobError, match="'merge' must be nanoseconds from 0, not inf"):
         Constants(merge=inf)
+
+
+def test_stored_constants_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEFT_COSTS", str(tmp_path / "costs.json"))
+    constants.cache_clear()
+    assert constants() == Constants()
+    store({"constants": {"row": 12.5, "combine": 3}})
+    constants.cache_clear()
+    assert constants() == Constants(row=12.5, combine=3)
+    store({"constants": {"row": 12.5, "colour": 1}})
+    constants.cache_clear()
+    with pytest.warns(UserWarning, match="built-in ones used.*colour"):
+        assert constants() == Constants()
+    constants.cache_clear()
+
+
+@pytest.mark.parametrize("groups", [1, 1000])
+def test_expected_techniques_are_those_of_a_step_with_every_query_due(groups: int) -> None:
+    # Slices of 1 s: a step of 2 s has one window of 40 slices due, and two of 30.
+    text = "SELECT max(x) AS v, count(*) AS n FROM s [RANGE '{} s' SLIDE '{} s']"
+    queries = weft.sql(";".join(text.format(*window) for window in ((40, 2), (30, 1))))
+    numbers = (groups * 42, groups * 3, groups * 100)
+    chosen = {cheapest(m, *numbers) for m in (Monoid(MAX, 1), Monoid(ADD, 1))}
+    assert expected_techniques(queries, 1.0, groups) == tuple(sorted(chosen))

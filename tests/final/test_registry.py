@@ -84,8 +84,8 @@ def test_one_name_serves_parts_of_either_nature() -> None:
         assert technique_for(name, MONOIDS["count"]).name == f"{name}_inv"
         assert technique_for(name, MONOIDS["max"]).name == name
         low, high = np.array([0, 1]), np.array([2, 3])
-        counted = technique(name)(MONOIDS["count"], np.array([[1], [2], [3]]))
-        assert counted.answer(low, high).tolist() == [[3], [5]]
+        counted = technique(name).answer(MONOIDS["count"], np.array([[1], [2], [3]]), low, high)
+        assert counted.tolist() == [[3], [5]]
 
 
 @pytest.mark.parametrize("name", MONOIDS)

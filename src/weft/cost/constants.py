@@ -1,14 +1,14 @@
 """Constants: what the model's operations cost on a machine, in nanoseconds.
 
-The defaults are of one core of a common server; ``store`` and ``load`` keep what was measured on another.
+The defaults are of one core of a common server; ``constants`` gives those of this machine.
 """
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, fields
-from pathlib import Path
+from dataclasses import dataclass, fields
+from functools import cache
 
+from weft.calibration import stored
 from weft.errors import JobError
 
 
@@ -21,10 +21,10 @@ class Constants:
     True
     """
 
-    row: float = 60.0
+    row: float = 15.0
     combine: float = 6.0
-    answer: float = 40.0
-    merge: float = 15.0
+    answer: float = 80.0
+    merge: float = 11.0
     predicate: float = 2.0
 
     def __post_init__(self) -> None:
@@ -33,18 +33,8 @@ class Constants:
             if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1e12:
                 raise JobError(f"the constant {each.name!r} must be nanoseconds from 0, not {value!r}")
 
-    def store(self, path: Path) -> None:
-        """Write them as JSON."""
-        path.write_text(json.dumps(asdict(self), indent=2) + "\n")
 
-    @classmethod
-    def load(cls, path: Path) -> Constants:
-        """Read what ``store`` wrote; unknown names are refused, missing ones keep their default."""
-        try:
-            values = json.loads(path.read_text())
-        except (OSError, ValueError) as error:
-            raise JobError(f"the constants cannot be read from {path}: {error}") from error
-        known = {each.name for each in fields(cls)}
-        if not isinstance(values, dict) or not values.keys() <= known:
-            raise JobError(f"{path} must hold an object with some of {', '.join(sorted(known))}")
-        return cls(**values)
+@cache
+def constants() -> Constants:
+    """Those measured on this machine by ``weft bench calibrate``, or the defaults."""
+    return stored("constants", lambda section: Constants(**section), Constants())

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numba import njit
 
-from weft.aggregates import States
+from weft.aggregates import Monoid, States
 from weft.aggregates.monoid import merge
 from weft.engine.cells import run_targets
 from weft.engine.counting import count_rows
@@ -24,7 +24,7 @@ from weft.engine.program import Entry, Program
 from weft.engine.state import Counted, GroupingState, Piece, State
 from weft.errors import AggregateError, AnswerOverflow
 from weft.expr import Evaluator
-from weft.final import Technique, technique
+from weft.final import technique
 from weft.query import Column, Expr
 from weft.slicing import align
 
@@ -132,7 +132,8 @@ class View:
         if (number, entry) not in self._answers:
             asking = [e for e in self.runs if any(number in a.parts for a in e.answers)]
             bounds = np.cumsum([0, *(len(self.runs[e].low) for e in asking)])
-            words = self._technique(number).answer(
+            words = technique(self.tree.technique).answer(
+                *self.cell_states(number),
                 np.concatenate([self.runs[e].low for e in asking]),
                 np.concatenate([self.runs[e].high for e in asking]),
             )
@@ -149,16 +150,14 @@ class View:
         _, oldest, newest = (states.words[:, 0] for states in self.cells.parts[:3])
         return oldest[runs.low], newest[runs.high - 1]
 
-    def _technique(self, number: int) -> Technique:
-        """The tree's technique over the states of one part."""
-        part = self.grouping.grouping.parts[number]
-        monoid = part.monoid
-        states = self.cells.parts[number].words
+    def cell_states(self, number: int) -> tuple[Monoid, np.ndarray]:
+        """The monoid of one part, and its states in the tree's slices."""
+        part, states = self.grouping.grouping.parts[number], self.cells.parts[number].words
         if self._order is not None:
-            merged = monoid.identity(len(self.group))
-            merge(monoid, merged, self._target, self._order, states)
+            merged = part.monoid.identity(len(self.group))
+            merge(part.monoid, merged, self._target, self._order, states)
             states = merged
-        return technique(self.tree.technique)(*part.ready(states))
+        return part.ready(states)
 
 
 @njit(cache=True, nogil=True)

@@ -8,11 +8,12 @@ the states of consecutive slices (of many groups, one after the other) and asks 
 from __future__ import annotations
 
 from weft.final.card import Card
-from weft.final.registry import TECHNIQUES, check_technique, fits, technique, technique_for
+from weft.final.registry import AUTO, TECHNIQUES, check_technique, fits, technique, technique_for
 from weft.final.technique import Technique
 from weft.final.window import SlidingWindow
 
 __all__ = [
+    "AUTO",
     "TECHNIQUES",
     "Card",
     "SlidingWindow",

@@ -83,11 +83,25 @@ def _subtract_int(total: State, oldest: State) -> State:
 
 
 def _min(older: State, newer: State) -> State:
-    return newer if newer < older else older
+    return newer if less(newer, older) else older
 
 
 def _max(older: State, newer: State) -> State:
-    return newer if newer > older else older
+    return newer if less(older, newer) else older
+
+
+@register_jitable
+def less(a: State, b: State) -> bool:
+    """Lexicographic order without a branch, which random states would mislead.
+
+    >>> less((1, 5, 0), (1, 6, 0)), less((1, 6, 0), (1, 6, 0))
+    (True, False)
+    """
+    before, same = a[0] < b[0], a[0] == b[0]
+    for c in range(1, len(a)):
+        before |= same & (a[c] < b[c])
+        same &= a[c] == b[c]
+    return before
 
 
 def _least(older: State, newer: State) -> State:

@@ -25,8 +25,8 @@ from weft.final.algebra import combine, inverse, load, store
 from weft.final.batch import doubling_slide_kernel, prefix_slide_kernel
 from weft.final.card import Card
 from weft.final.kernels import compile_kernel
-from weft.final.recompute import Recompute
-from weft.final.technique import Kernel, Technique, longest
+from weft.final.scratch import scratch
+from weft.final.technique import Kernel, Technique
 from weft.final.twostacks import TwoStacks, TwoStacksWindow
 from weft.final.window import SlidingWindow
 
@@ -39,8 +39,8 @@ CARD = Card(
     space="n with an inverse, else 2n and n/32 log2 n",
 )
 
-SHIFT = 5
-BLOCK = 1 << SHIFT
+SMALLEST, LARGEST = 3, 5
+"""Blocks have from 2^3 to 2^5 partials."""
 
 
 class BulkWindow(SlidingWindow):
@@ -119,16 +119,15 @@ class Bulk(Technique):
         # Prefixes run over all groups: a user's inverse may not be exact, and carry a NaN to another group.
         exact = self.monoid.invertible and self.monoid.built_in
         make = _prefix_kernel if exact else self.answer_kernel
-        order = np.zeros(0, dtype=np.int64)
-        if (high - low).sum() <= len(self.words) // self.monoid.width:
-            # A structure over all states would cost more than these few runs.
-            make, order = Recompute.answer_kernel, np.arange(len(low))
         kernel = make(self.monoid.code, self.monoid.width)
-        kernel(self.words, low, high, order, self.neutral, out)
+        # Prefixes and suffixes, and a table of as many levels as the blocks have bits.
+        size = len(self.words) + self.monoid.width
+        room = scratch(2 * size + ((size >> SMALLEST) + self.monoid.width) * size.bit_length())
+        kernel(self.words, low, high, self.neutral, room, out)
 
     @staticmethod
     def answer_kernel(code: int, width: int) -> Kernel:
-        """That of blocks, for any associative combine; it needs no order."""
+        """``(states, low, high, neutral, room, out)``: that of blocks, for any associative combine."""
         return _block_kernel(code, width)
 
     @classmethod
@@ -150,9 +149,9 @@ class Bulk(Technique):
 @cache
 def _prefix_kernel(code: int, width: int) -> Kernel:
     @compile_kernel
-    def answer(states, low, high, order, neutral, out):  # type: ignore[no-untyped-def]
+    def answer(states, low, high, neutral, room, out):  # type: ignore[no-untyped-def]
         size = states.size // width
-        prefix = np.empty((size + 1) * width, np.int64)
+        prefix = room
         total = load(width, neutral, 0)
         store(width, prefix, 0, total)
         for i in range(size):
@@ -168,30 +167,88 @@ def _prefix_kernel(code: int, width: int) -> Kernel:
 @cache
 def _block_kernel(code: int, width: int) -> Kernel:
     @compile_kernel
-    def answer(states, low, high, order, neutral, out):  # type: ignore[no-untyped-def]
+    def answer(states, low, high, neutral, room, out):  # type: ignore[no-untyped-def]
         size = states.size // width
-        blocks = (size + BLOCK - 1) >> SHIFT
+        length, most = 0, 1
+        for k in range(low.size):
+            length += high[k] - low[k]
+            most = max(most, high[k] - low[k])
+        # Larger blocks have a smaller table, and more runs that lie within one block and are recomputed: the
+        # cube of the best size grows with the length of a run and the number of partials per run.
+        mean = length / low.size
+        cube = 8 * mean * size / low.size
+        shift = SMALLEST
+        while shift < LARGEST and 8.0**shift < cube and 4 << shift <= mean:
+            shift += 1
+        block = 1 << shift
+        blocks = (size + block - 1) >> shift
         levels = 1
         while 1 << levels < blocks:
             levels += 1
-        prefix, suffix = np.empty(size * width, np.int64), np.empty(size * width, np.int64)
-        table = np.empty(levels * blocks * width, np.int64)
-        for b in range(blocks):
-            start = b << SHIFT
-            stop = min(start + BLOCK, size)
-            total = load(width, states, start)
-            store(width, prefix, start, total)
-            for i in range(start + 1, stop):
-                total = combine(code, total, load(width, states, i))
-                store(width, prefix, i, total)
-            store(width, table, b, total)
-            total = load(width, states, stop - 1)
-            store(width, suffix, stop - 1, total)
-            for i in range(stop - 2, start - 1, -1):
-                total = combine(code, load(width, states, i), total)
-                store(width, suffix, i, total)
+        prefix, suffix, table = room, room[size * width :], room[2 * size * width :]
+        # Which pairs of blocks have a run that ends or starts within a block, and so need prefixes or
+        # suffixes; others need totals, which either gives. Of many runs, nearly all pairs need both.
+        pairs = size >> (shift + 1)
+        ends, starts = np.zeros(pairs + 1, np.bool_), np.zeros(pairs + 1, np.bool_)
+        if low.size > size:
+            ends[:] = starts[:] = True
+        else:
+            for k in range(low.size):
+                ends[high[k] >> (shift + 1)] |= high[k] & (block - 1) != 0
+                starts[low[k] >> (shift + 1)] |= low[k] & (block - 1) != 0
+        # Two blocks at a time: chains of operations that do not wait for each other.
+        for p in range(pairs):
+            start, middle = p << (shift + 1), (2 * p + 1) << shift
+            last = middle + block - 1
+            up, next_up = load(width, states, start), load(width, states, middle)
+            down, next_down = load(width, states, middle - 1), load(width, states, last)
+            store(width, prefix, start, up)
+            store(width, prefix, middle, next_up)
+            store(width, suffix, middle - 1, down)
+            store(width, suffix, last, next_down)
+            if not starts[p]:
+                for i in range(1, block):
+                    up = combine(code, up, load(width, states, start + i))
+                    store(width, prefix, start + i, up)
+                    next_up = combine(code, next_up, load(width, states, middle + i))
+                    store(width, prefix, middle + i, next_up)
+                store(width, suffix, start, up)
+                store(width, suffix, middle, next_up)
+            elif not ends[p]:
+                for i in range(1, block):
+                    down = combine(code, load(width, states, middle - 1 - i), down)
+                    store(width, suffix, middle - 1 - i, down)
+                    next_down = combine(code, load(width, states, last - i), next_down)
+                    store(width, suffix, last - i, next_down)
+                up, next_up = down, next_down
+                store(width, prefix, middle - 1, up)
+                store(width, prefix, last, next_up)
+            else:
+                for i in range(1, block):
+                    up = combine(code, up, load(width, states, start + i))
+                    store(width, prefix, start + i, up)
+                    next_up = combine(code, next_up, load(width, states, middle + i))
+                    store(width, prefix, middle + i, next_up)
+                    down = combine(code, load(width, states, middle - 1 - i), down)
+                    store(width, suffix, middle - 1 - i, down)
+                    next_down = combine(code, load(width, states, last - i), next_down)
+                    store(width, suffix, last - i, next_down)
+            store(width, table, 2 * p, up)
+            store(width, table, 2 * p + 1, next_up)
+        for b in range(2 * pairs, blocks):
+            start = b << shift
+            last = min(start + block, size) - 1
+            up, down = load(width, states, start), load(width, states, last)
+            store(width, prefix, start, up)
+            store(width, suffix, last, down)
+            for i in range(1, last - start + 1):
+                up = combine(code, up, load(width, states, start + i))
+                store(width, prefix, start + i, up)
+                down = combine(code, load(width, states, last - i), down)
+                store(width, suffix, last - i, down)
+            store(width, table, b, up)
         # No run reaches further from a middle than the longest does.
-        reach = longest(low, high) >> SHIFT
+        reach = most >> shift
         for level in range(1, levels):
             row = level * blocks
             middle = 1 << level
@@ -216,20 +273,26 @@ def _block_kernel(code: int, width: int) -> Kernel:
             a, b = low[k], high[k] - 1
             if a > b:
                 continue
-            x, y = (a >> SHIFT) + 1, (b >> SHIFT) - 1
+            x, y = (a >> shift) + 1, (b >> shift) - 1
             if x > y + 1:
-                total = load(width, states, a)
-                for i in range(a + 1, b + 1):
-                    total = combine(code, total, load(width, states, i))
+                # Within one block: its end, its start, or to be recomputed.
+                if (b + 1) & (block - 1) == 0:
+                    total = load(width, suffix, a)
+                elif a & (block - 1) == 0:
+                    total = load(width, prefix, b)
+                else:
+                    total = load(width, states, a)
+                    for i in range(a + 1, b + 1):
+                        total = combine(code, total, load(width, states, i))
             else:
-                total = load(width, suffix, a)
+                total, newest = load(width, suffix, a), load(width, prefix, b)
                 if x == y:
                     total = combine(code, total, load(width, table, x))
                 elif x < y:
                     row = np.int64(highest_bit[x ^ y]) * blocks
                     total = combine(code, total, load(width, table, row + x))
-                    total = combine(code, total, load(width, table, row + y))
-                total = combine(code, total, load(width, prefix, b))
+                    newest = combine(code, load(width, table, row + y), newest)
+                total = combine(code, total, newest)
             store(width, out, k, total)
 
     return answer

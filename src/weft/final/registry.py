@@ -12,6 +12,8 @@ import numpy as np
 
 from weft.aggregates.monoid import Monoid
 from weft.errors import QueryError
+from weft.final.costs import cheapest
+from weft.final.runs import total_length
 from weft.final.technique import Technique
 
 
@@ -27,8 +29,8 @@ def _discover() -> dict[str, type[Technique]]:
 TECHNIQUES: dict[str, type[Technique]] = _discover()
 """Every technique by its name."""
 
-AUTO = "bulk"
-"""What ``auto`` stands for."""
+AUTO = "auto"
+"""The name that leaves the choice to the costs of each call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,20 +39,28 @@ class Choice:
 
     name: str
 
-    def __call__(self, monoid: Monoid, states: np.ndarray) -> Technique:
-        return technique_for(self.name, monoid)(monoid, states)
+    def answer(self, monoid: Monoid, states: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """One state per run ``[low[k], high[k])`` of the states, which are those of one part.
+
+        >>> from weft.aggregates.monoid import ADD, Monoid
+        >>> states, low, high = np.array([[6], [5], [0], [1]]), np.array([0, 1]), np.array([3, 4])
+        >>> technique("auto").answer(Monoid(ADD, 1, invertible=True), states, low, high).ravel().tolist()
+        [11, 6]
+        """
+        name = self.name
+        if name == AUTO:
+            name = cheapest(monoid, len(states), len(low), total_length(low, high))
+        return technique_for(name, monoid)(monoid, states).answer(low, high)
 
 
 def technique(name: str) -> Choice:
-    """The technique of this name.
+    """The technique of this name, or ``auto``.
 
-    >>> technique("auto").name
-    'bulk'
     >>> technique("daba-lite").name
     'daba_lite'
     """
-    known = AUTO if name == "auto" else name.replace("-", "_")
-    if known not in TECHNIQUES:
+    known = name.replace("-", "_")
+    if known not in TECHNIQUES and known != AUTO:
         raise QueryError(
             f"no technique is called {name!r}", hint=f"choose auto or one of {', '.join(TECHNIQUES)}"
         )
@@ -73,8 +83,8 @@ def technique_for(name: str, monoid: Monoid) -> type[Technique]:
 
 
 def fits(name: str, monoid: Monoid) -> bool:
-    """Whether the technique can run the monoid."""
-    return not technique_for(name, monoid).card.lacks(monoid)
+    """Whether the technique can run the monoid; ``auto`` can run any."""
+    return name == AUTO or not technique_for(name, monoid).card.lacks(monoid)
 
 
 def check_technique(name: str, monoids: Mapping[str, Monoid]) -> None:
@@ -87,7 +97,7 @@ def check_technique(name: str, monoids: Mapping[str, Monoid]) -> None:
     weft.errors.QueryError: subtract-on-evict needs an exact inverse, which max(price) has not; choose auto...
     """
     for label, monoid in monoids.items():
-        card = technique_for(name, monoid).card
-        if card.lacks(monoid):
+        if not fits(name, monoid):
+            card = technique_for(name, monoid).card
             others = [t for t in TECHNIQUES if all(fits(t, m) for m in monoids.values())]
             card.check(monoid, label, hint=f"choose auto or one of {', '.join(others)}")

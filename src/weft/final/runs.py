@@ -49,6 +49,21 @@ def by_chain(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 
 @njit(cache=True, nogil=True)
+def total_length(low, high):  # type: ignore[no-untyped-def]
+    """The cells of all runs together; of many runs, judged by some hundreds of them.
+
+    >>> total_length(np.array([3, 0]), np.array([4, 4]))
+    5
+    """
+    step = 1 + low.size // 512
+    total = seen = 0
+    for k in range(0, low.size, step):
+        total += high[k] - low[k]
+        seen += 1
+    return total * low.size // max(seen, 1)
+
+
+@njit(cache=True, nogil=True)
 def _counting_sort(key, order, values):  # type: ignore[no-untyped-def]
     """``order`` by ``key[order]``, whose values are below ``values``; stable."""
     place = np.zeros(values + 1, np.int64)

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.cost.constants import Constants
+from weft.cost.expected import expected_techniques
 from weft.cost.price import Price, find_price
 from weft.errors import QueryError
+from weft.final import AUTO
 from weft.final import technique as find_technique
 from weft.optimize.nodes.placing import to_lowest
 from weft.optimize.problem import Grouping, Problem
@@ -70,7 +72,7 @@ def plan(
         price = make_price(windows, slicer, rate, model or found.model, constants, _predicates(some), groups)
         problem = Problem.of(windows, price, name, shares, slicer, by.merge, seed)
         grouping = solve(problem, by, options if by is found else None)
-        return make_plan(some, problem, grouping, strategy, rate, slicer, model or found.model)
+        return make_plan(some, problem, grouping, strategy, rate, slicer, model or found.model, groups)
 
     in_time = [q for q in chosen if not q.window.rows]
     plans = [planned(in_time, found, rate)] if in_time else []
@@ -112,6 +114,7 @@ def make_plan(
     rate: float,
     slicer: str,
     model: str,
+    groups: float = 1.0,
 ) -> Plan:
     """The Plan of a grouping, with what it costs."""
     # Trees in order of their first query, which is how a reader meets them.
@@ -124,8 +127,17 @@ def make_plan(
     members: list[list[Query]] = [[] for _ in range(grouping.trees)]
     for query, tree in zip(queries, tree_of.tolist()):
         members[tree].append(query)
+    auto = problem.technique == AUTO
     trees = tuple(
-        Tree(tuple(some), problem.technique, node, slicer, edges, cost)
+        Tree(
+            tuple(some),
+            problem.technique,
+            node,
+            slicer,
+            edges,
+            cost,
+            expected_techniques(some, edges, groups) if auto else (),
+        )
         for some, node, edges, cost in zip(
             members, grouping.node_of.tolist(), costs.edges.tolist(), costs.trees.tolist()
         )
