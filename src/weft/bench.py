@@ -93,6 +93,9 @@ def load(name: str, place: Path | None = None) -> ModuleType:
     if spec is None or spec.loader is None:
         raise JobError(f"benchmark '{name}' cannot be read as a Python module")
     module = importlib.util.module_from_spec(spec)
+    # What several files of a benchmark share lies beside it, under a name that begins with an underscore.
+    if str(place) not in sys.path:
+        sys.path.append(str(place))
     # Registered before it runs, so that what it defines can be pickled by name.
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
