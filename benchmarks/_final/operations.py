@@ -1,4 +1,4 @@
-"""The three operations measured, and which techniques run them."""
+"""The operations measured, and which techniques run them."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def contestants(operation: str) -> dict[str, type[Technique]]:
     return {name: t for name, t in fit.items() if f"{name}_inv" not in fit}
 
 
-def family(name: str) -> str:
-    """The name of a technique in either of its variants.
+def usual_operation(name: str) -> str:
+    """The operation that stands for a technique where one is enough: a sum where it needs an inverse.
 
-    >>> family("slideside_inv")
-    'slideside'
+    >>> usual_operation("soe"), usual_operation("flatfit")
+    ('sum', 'max')
     """
-    return name.removesuffix("_inv")
+    return "sum" if TECHNIQUES[name].card.lacks(OPERATIONS["max"]) else "max"
