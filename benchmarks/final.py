@@ -6,6 +6,7 @@ what the figures mean.
 
 from __future__ import annotations
 
+import importlib.util
 import tempfile
 from collections.abc import Iterable
 from dataclasses import replace
@@ -17,7 +18,6 @@ from _final.clock import slide_nanoseconds
 from _final.memory import peak_memory
 from _final.operations import contestants, usual_operation
 from _final.oracle import compile_oracles
-from _final.plots import draw
 from _final.ratios import AGAINST_C, ALL, LATENCY, MANY, MEMORY, ONE, Rows, figures
 from _final.tables import PERCENTILES, render
 from _final.throughput import BATCH, SINGLE, Effort, compare, slides, stream
@@ -26,6 +26,8 @@ from weft.bench import Progress, Result, folder
 from weft.final import TECHNIQUES
 
 __all__ = ["draw", "render", "run"]
+
+PLOTS = importlib.util.find_spec("matplotlib") is not None
 
 QUERIES, WIDEST = (1, 4, 16, 64), 32768
 C_WINDOWS = (4, 64, 1024, 32768)
@@ -75,7 +77,7 @@ def sweep(
     effort: Effort,
     left_out: tuple[str, ...] = (),
 ) -> Rows:
-    """A row per operation, mode and point: the point's name, and the rate of each technique at its windows."""
+    """A row per operation, mode and point, with the rate of each technique at the point's windows."""
     values = stream()
     rows = []
     for operation in operations:
@@ -98,7 +100,7 @@ def against_c(effort: Effort) -> Rows:
         for operation in ("sum", "max"):
             plain = compile_oracles(operation, Path(place))
             kernels = slides(operation, plain)
-            rates = dict.fromkeys(plain, {"kernel": 10.0, "C": 10.0})
+            rates = {name: {"kernel": 10.0, "C": 10.0} for name in plain}
             for window in C_WINDOWS if plain else ():
                 row: dict[str, Any] = {"part": AGAINST_C, "operation": operation, "n": window}
                 for name in plain:
@@ -138,15 +140,26 @@ def memory(widest: int) -> Rows:
     ]
 
 
+def draw(result: Result, folder: Path) -> list[Path]:
+    """Write the plots, where matplotlib is installed; the files."""
+    if not PLOTS:
+        return []
+    from _final.plots import draw_parts
+
+    return draw_parts(result.rows, folder)
+
+
 def notes(rows: Rows) -> list[str]:
     """What is measured, and what was not."""
     said = [
         "batch: answers written in blocks of about 1000 slides; slide by slide: each before the next value.",
-        "Latency is the time between two answers, by the cycle counter: the mean of the middle half of tries.",
+        "Latency: the time between two answers, by the cycle counter; mean of the middle half of tries.",
     ]
     parts = {row["part"] for row in rows}
     if AGAINST_C not in parts:
         said.append("Without gcc no kernel was held against C.")
     if LATENCY not in parts:
         said.append("Without the DEBS 2012 readings in ../shared/data no latency was measured.")
+    if not PLOTS:
+        said.append("Without matplotlib there are no plots.")
     return said

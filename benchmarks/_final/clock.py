@@ -11,10 +11,11 @@ import time
 from typing import Any
 
 import numpy as np
-from _final.operations import OPERATIONS, contestants
 from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic, overload
+
+from _final.operations import OPERATIONS, contestants
 
 
 def slide_nanoseconds(name: str, operation: str, values: np.ndarray, window: int, tries: int) -> np.ndarray:
@@ -27,10 +28,11 @@ def slide_nanoseconds(name: str, operation: str, values: np.ndarray, window: int
     kernel = _timed_kernel(name, operation)
     windows, rows = np.array([window, 0]), np.zeros(1, dtype=np.int64)
     neutral = OPERATIONS[operation].identity(1).reshape(-1)
+    answer, stamps = np.zeros(1, dtype=np.int64), np.ones(len(values) + 1, dtype=np.int64)
     cycles = np.empty((tries, len(values) - 1), dtype=np.int64)
     for row in cycles:
-        stamps = np.zeros(len(values) + 1, dtype=np.int64)
-        kernel(values, windows, rows, neutral, 1, (np.zeros(1, dtype=np.int64), stamps))
+        stamps[0] = 0
+        kernel(values, windows, rows, neutral, 1, (answer, stamps))
         if stamps[0] != len(values):
             raise AssertionError(f"{name} wrote {stamps[0]} answers for {len(values)} values")
         row[:] = np.diff(stamps[1:])

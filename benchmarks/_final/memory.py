@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from _final.operations import OPERATIONS, usual_operation
 
+from _final.operations import OPERATIONS, usual_operation
 from weft.final import TECHNIQUES
 
 
@@ -20,6 +20,5 @@ def peak_memory(name: str, window: int, values: np.ndarray) -> int:
         if len(sliding) == window:
             sliding.evict()
         sliding.insert(np.array([[value]]))
-        sliding.query(min(window, 1))
         most = max(most, sliding.memory)
     return most

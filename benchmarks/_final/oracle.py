@@ -1,4 +1,4 @@
-"""The techniques as plain C loops, compiled when they are asked for: what a kernel's speed is held against."""
+"""The techniques as plain C loops, compiled when asked for: what a kernel's speed is held against."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
+
 from _final.operations import contestants
 
 SOURCES = Path(__file__).parent / "c"

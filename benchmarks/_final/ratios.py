@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from _final.throughput import BATCH, SINGLE
-
 from weft.final import TECHNIQUES
 
 Rows = list[dict[str, Any]]
@@ -27,7 +26,7 @@ THESIS = ("recompute", "flatfat", "bint", "flatfit", "twostacks", "daba")
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """The rate of a technique over that of the best of its rivals: at a point, or the largest of all points."""
+    """A technique's rate over that of the best of its rivals: at a point, or the largest of all points."""
 
     name: str
     part: str

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from _final.ratios import AGAINST_C, ALL, LATENCY, MANY, MEMORY, ONE, RATIOS, Rows
-from _final.throughput import BATCH, SINGLE
 from rich.console import Group
 from rich.table import Table
 
+from _final.ratios import AGAINST_C, ALL, LATENCY, MANY, MEMORY, ONE, RATIOS, Rows
+from _final.throughput import BATCH, SINGLE
 from weft.bench import Result
 from weft.final import TECHNIQUES
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
+
 from _final.operations import OPERATIONS, contestants
 from _final.oracle import Slide
 

@@ -1,7 +1,8 @@
 """Benchmarks: found in the checkout's ``benchmarks`` folder, run by name, printed and saved as JSON.
 
 A benchmark is a module whose docstring's first line says what it measures, with two functions:
-``run(quick, progress) -> Result`` and ``render(result)``, something rich can print.
+``run(quick, progress) -> Result`` and ``render(result)``, something rich can print. One that has plots has a
+third, ``draw(result, folder)``, which gives the files that it wrote.
 Its figures are ratios measured in one run, so they travel between machines better than seconds do.
 """
 
@@ -105,6 +106,11 @@ def load(name: str, place: Path | None = None) -> ModuleType:
 def summary(module: ModuleType) -> str:
     """The one line that says what a benchmark measures."""
     return (module.__doc__ or "").strip().split("\n")[0]
+
+
+def draw(module: ModuleType, result: Result, folder: Path) -> list[Path]:
+    """The plots of a benchmark, if it has any: the files written into the folder."""
+    return module.draw(result, folder) if hasattr(module, "draw") else []
 
 
 def save(results: list[Result], path: Path) -> None:

@@ -34,7 +34,7 @@ CARD = Card(
 )
 
 RUN, LONG = 256, 8
-"""The most slides answered at once, so that their totals stay in the cache; the fewest that are worth it."""
+"""The most slides answered at once, whose totals stay in the cache, and the fewest that are worth it."""
 
 
 class SlideSideWindow(SlidingWindow):
@@ -180,7 +180,7 @@ def _by_slide(code, width, suffix, totals, windows, rows, i, count, column, out)
 
 @inlined
 def _by_query(code, width, suffix, totals, windows, rows, i, count, column, out):  # type: ignore[no-untyped-def]
-    """The same, one query after the other, its windows being full: plain vectors up to where the ring ends."""
+    """The same, one query after the other, all windows full: plain vectors up to where the ring ends."""
     ring = suffix.size // width
     k = 0
     while windows[k] > 0:

@@ -34,7 +34,7 @@ CARD = Card(
 )
 
 RUN, LONG = 256, 8
-"""The most slides answered at once, so that their prefixes stay in the cache; the fewest that are worth it."""
+"""The most slides answered at once, whose prefixes stay in the cache, and the fewest that are worth it."""
 
 
 class SlideSideInvWindow(SlidingWindow):
