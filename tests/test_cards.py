@@ -27,5 +27,5 @@ def test_page_and_pictures_are_written(tmp_path):
     rows = [row, row | {"n": 1024}, row | {"mode": "slide by slide"}, {"part": "memory", "n": 1}]
     cards.write(tmp_path, {"rows": rows, "machine": {"processor": "some <processor>"}})
     assert (tmp_path / "algorithms.md").read_text() == cards.page()
-    lines = ElementTree.parse(tmp_path / "algorithms" / "flatfit.svg").getroot().iter("{*}path")
+    lines = ElementTree.parse(tmp_path / "algorithms" / "flatfit.svg").getroot().findall(".//{*}path")
     assert [line.get("class") for line in lines].count("max b") == 1
