@@ -37,7 +37,7 @@ READINGS = folder().parents[1] / "shared" / "data" / "DEBS2012-small.txt"
 
 def run(quick: bool, progress: Progress) -> Result:
     """Every part in turn; the answers of all techniques are compared on the way."""
-    effort = Effort(tries=3, patience=0.2) if quick else Effort(tries=5, patience=1.5)
+    effort = Effort(tries=2, patience=0.1) if quick else Effort(tries=5, patience=1.5)
     parts = {
         ONE: lambda: one_query(range(0, 21, 4) if quick else range(21), effort),
         ALL: lambda: all_queries(range(0, 11, 5) if quick else range(11), effort),
