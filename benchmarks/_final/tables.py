@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rich.console import Group
 from rich.table import Table
 
@@ -22,7 +24,7 @@ def render(result: Result) -> Group:
 
 def _by_technique(rows: Rows, part: str) -> Table:
     chosen = [row for row in rows if row["part"] == part]
-    points = sorted({row["n"] for row in chosen})
+    points = _some(sorted({row["n"] for row in chosen}))
     counted = "queries" if part == MANY else "window"
     table = Table(title=f"{part.capitalize()}: million slides per second by {counted}")
     for heading in ("operation", "mode", "technique"):
@@ -65,7 +67,7 @@ def _latencies(rows: Rows) -> Table:
 
 def _memories(rows: Rows) -> Table:
     chosen = [row for row in rows if row["part"] == MEMORY]
-    shown = chosen[:: max(len(chosen) // 8, 1)]
+    shown = _some(chosen)
     table = Table(title="Partials kept at most, by window")
     table.add_column("technique")
     for row in shown:
@@ -84,6 +86,16 @@ def _ratios(result: Result) -> Table:
         ours = (result.figures.get(ratio.name + suffix) for suffix in ("", "_single"))
         table.add_row(ratio.name, *(_number(value) for value in ours), ratio.paper)
     return table
+
+
+def _some(points: list[Any]) -> list[Any]:
+    """As many as fit a line, from the first to the last; the plots have them all.
+
+    >>> _some([*range(21)]), _some([1, 2])
+    ([0, 4, 8, 12, 16, 20], [1, 2])
+    """
+    step = max((len(points) + 2) // 5, 1)
+    return points[-1::-step][::-1]
 
 
 def _number(value: float | None) -> str:

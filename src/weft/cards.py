@@ -49,10 +49,8 @@ def overview() -> str:
     lines = ["| technique | needs | operations | worst slide | space |", "|---|---|---|---|---|"]
     for name, technique in TECHNIQUES.items():
         card = technique.card
-        lines.append(
-            f"| [`{name}`](#{anchor(technique)}) | {', '.join(sorted(card.needs))} | {card.amortised} | {card.worst} "
-            f"| {card.space} |"
-        )
+        link, wants = f"[`{name}`](#{anchor(technique)})", ", ".join(sorted(card.needs))
+        lines.append(f"| {link} | {wants} | {card.amortised} | {card.worst} | {card.space} |")
     return "\n".join(lines) + "\n"
 
 
