@@ -1,7 +1,8 @@
 """Benchmarks: found in the checkout's ``benchmarks`` folder, run by name, printed and saved as JSON.
 
 A benchmark is a module whose docstring's first line says what it measures, with two functions:
-``run(quick, progress) -> Result`` and ``render(result)``, something rich can print.
+``run(quick, progress) -> Result`` and ``render(result)``, something rich can print. One that has plots has a
+third, ``draw(result, folder)``, which gives the files that it wrote.
 Its figures are ratios measured in one run, so they travel between machines better than seconds do.
 """
 
@@ -95,6 +96,9 @@ def load(name: str, place: Path | None = None) -> ModuleType:
     if spec is None or spec.loader is None:
         raise JobError(f"benchmark '{name}' cannot be read as a Python module")
     module = importlib.util.module_from_spec(spec)
+    # What several files of a benchmark share lies beside it, under a name that begins with an underscore.
+    if str(place) not in sys.path:
+        sys.path.append(str(place))
     # Registered before it runs, so that what it defines can be pickled by name.
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
@@ -104,6 +108,11 @@ def load(name: str, place: Path | None = None) -> ModuleType:
 def summary(module: ModuleType) -> str:
     """The one line that says what a benchmark measures."""
     return (module.__doc__ or "").strip().split("\n")[0]
+
+
+def draw(module: ModuleType, result: Result, folder: Path) -> list[Path]:
+    """The plots of a benchmark, if it has any: the files written into the folder."""
+    return module.draw(result, folder) if hasattr(module, "draw") else []
 
 
 def save(results: list[Result], path: Path) -> None:

@@ -165,6 +165,9 @@ def bench(
     everything: Annotated[bool, typer.Option("--all", help="Run every benchmark.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Smaller input.")] = False,
     json: Annotated[Path | None, typer.Option(help="Save rows and figures here.", metavar="FILE")] = None,
+    plots: Annotated[Path, typer.Option(help="Draw plots into this folder.", metavar="DIR")] = Path(
+        "out/bench"
+    ),
 ) -> None:
     """Measure weft against its peers; every figure is a ratio measured in one run."""
     if show:
@@ -174,13 +177,15 @@ def bench(
     if not chosen:
         raise JobError(f"which benchmark? There are: {', '.join(benchmarks.names())}")
     results = []
-    for module in [benchmarks.load(name) for name in chosen]:
+    for name, module in [(name, benchmarks.load(name)) for name in chosen]:
         with step_bar(err) as progress:
             result = module.run(quick, progress)
         out.print(module.render(result))
         for note in result.notes:
             out.print(note, style="dim", highlight=False)
         out.print(_figures(result.figures))
+        if drawn := benchmarks.draw(module, result, plots / name):
+            out.print(f"{len(drawn)} plots in {plots / name}", style="dim", highlight=False)
         results.append(result)
     if json:
         benchmarks.save(results, json)

@@ -144,16 +144,18 @@ def _insert(code, width, nodes, leaves, position, state):  # type: ignore[no-unt
 def _query(code, width, nodes, leaves, neutral, low, high):  # type: ignore[no-untyped-def]
     total = load(width, neutral, 0)
     at = low
-    level = 0
+    level, span = 0, 1
     # Climb: an interval that does not begin with its parent is taken. Then descend towards the end.
-    while at + (1 << level) <= high:
-        if (at >> level) & 1:
+    while at + span <= high:
+        if at & span:
             total = combine(code, total, load(width, nodes, (leaves + (at & (leaves - 1))) >> level))
-            at += 1 << level
+            at += span
         level += 1
+        span += span
     while level > 0:
         level -= 1
-        if at + (1 << level) <= high:
+        span >>= 1
+        if at + span <= high:
             total = combine(code, total, load(width, nodes, (leaves + (at & (leaves - 1))) >> level))
-            at += 1 << level
+            at += span
     return total

@@ -131,14 +131,13 @@ class Bulk(Technique):
         return _block_kernel(code, width)
 
     @classmethod
-    def _slide(
-        cls, monoid: Monoid, values: np.ndarray, windows: np.ndarray, rows: np.ndarray, out: np.ndarray
-    ) -> None:
-        make = cls.slide_kernel
-        if monoid.invertible or monoid.selective:
-            make = prefix_slide_kernel if monoid.invertible else doubling_slide_kernel
-        kernel = make(monoid.code, monoid.width)
-        kernel(values, windows, rows, monoid.identity(1).reshape(-1), out.shape[1], out.reshape(-1))
+    def slide_kernel_for(cls, monoid: Monoid) -> Kernel:
+        """Prefix differences or doubling, where the monoid allows either."""
+        if monoid.invertible:
+            return prefix_slide_kernel(monoid.code, monoid.width)
+        if monoid.selective:
+            return doubling_slide_kernel(monoid.code, monoid.width)
+        return cls.slide_kernel(monoid.code, monoid.width)
 
     @staticmethod
     def slide_kernel(code: int, width: int) -> Kernel:

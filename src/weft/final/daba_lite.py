@@ -148,10 +148,11 @@ class DABALite(ChainTechnique):
                 middle = back = load(width, neutral, 0)
                 column = 0
                 for i in range(values.size // width):
-                    low = max(i + 1 - windows[k], 0)
-                    borders, middle, back = _advance(
-                        code, width, values, queue, neutral, borders, middle, back, low, i + 1
-                    )
+                    if i >= windows[k]:
+                        borders = _evict(borders)
+                        borders, middle, back = _step(code, width, queue, neutral, borders, middle, back)
+                    borders, back = _insert(code, width, queue, borders, back, load(width, values, i))
+                    borders, middle, back = _step(code, width, queue, neutral, borders, middle, back)
                     store(width, out, rows[k] + column, _query(code, width, queue, borders, back))
                     column += 1
                     if column == columns:
@@ -163,40 +164,57 @@ class DABALite(ChainTechnique):
 @inlined
 def _advance(code, width, states, queue, neutral, borders, middle, back, low, high):  # type: ignore[no-untyped-def]
     """Evict the partials before ``low``, insert those before ``high``; a step of the flip with each."""
+    if low >= borders[5]:
+        borders = (low, low, low, low, low, low)
+        middle = back = load(width, neutral, 0)
+    while borders[5] < high or borders[0] < low:
+        if borders[0] < low:
+            borders = _evict(borders)
+        else:
+            borders, back = _insert(code, width, queue, borders, back, load(width, states, borders[5]))
+        borders, middle, back = _step(code, width, queue, neutral, borders, middle, back)
+    return borders, middle, back
+
+
+@inlined
+def _insert(code, width, queue, borders, back, state):  # type: ignore[no-untyped-def]
+    first, left, right, a, b, end = borders
+    store(width, queue, end & (queue.size // width - 1), state)
+    return (first, left, right, a, b, end + 1), combine(code, back, state)
+
+
+@inlined
+def _evict(borders):  # type: ignore[no-untyped-def]
+    first, left, right, a, b, end = borders
+    return first + 1, left, right, a, b, end
+
+
+@inlined
+def _step(code, width, queue, neutral, borders, middle, back):  # type: ignore[no-untyped-def]
+    """Move the borders by one place."""
     mask = queue.size // width - 1
     first, left, right, a, b, end = borders
-    if low >= end:
-        first = left = right = a = b = end = low
+    if left == b:
+        left, right, a, b = first, b, end, end
+        middle = back
+        back = load(width, neutral, 0)
+    if first == b:
         middle = back = load(width, neutral, 0)
-    while end < high or first < low:
-        if first < low:
-            first += 1
-        else:
-            newest = load(width, states, end)
-            store(width, queue, end & mask, newest)
-            back = combine(code, back, newest)
-            end += 1
-        if left == b:
-            left, right, a, b = first, b, end, end
-            middle = back
-            back = load(width, neutral, 0)
-        if first == b:
-            middle = back = load(width, neutral, 0)
-            continue
-        if a != right:
-            total = load(width, queue, (a - 1) & mask)
-            if a != b:
-                total = combine(code, total, load(width, queue, a & mask))
-            a -= 1
-            store(width, queue, a & mask, total)
-        if left != right:
-            store(width, queue, left & mask, combine(code, load(width, queue, left & mask), middle))
-            left += 1
-        else:
-            left, right, a = left + 1, right + 1, a + 1
-            middle = load(width, neutral, 0)
-            if a != b:
-                middle = load(width, queue, a & mask)
+        return (first, left, right, a, b, end), middle, back
+    if a != right:
+        total = load(width, queue, (a - 1) & mask)
+        if a != b:
+            total = combine(code, total, load(width, queue, a & mask))
+        a -= 1
+        store(width, queue, a & mask, total)
+    if left != right:
+        store(width, queue, left & mask, combine(code, load(width, queue, left & mask), middle))
+        left += 1
+    else:
+        left, right, a = left + 1, right + 1, a + 1
+        middle = load(width, neutral, 0)
+        if a != b:
+            middle = load(width, queue, a & mask)
     return (first, left, right, a, b, end), middle, back
 
 

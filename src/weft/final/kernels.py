@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import zlib
 from collections.abc import Callable
 from functools import cache, wraps
@@ -9,6 +10,7 @@ from inspect import getclosurevars
 from pathlib import Path
 from typing import Any
 
+import llvmlite.binding as llvm
 from numba import njit
 from numba.core.caching import FunctionCache
 from numba.extending import overload
@@ -21,6 +23,15 @@ OPTIONS: Any = {"forceinline": True, "_nrt": False}
 A function that allocates nothing has no reason to count them, and an atomic count in an inner loop costs more
 than all the rest of it.
 """
+
+LLVM_WITH_SWITCH = (22,)
+
+# Which of two states is the larger is a coin toss, and LLVM may turn the conditional move that decides it
+# into a branch, which halves the speed of a scan. It has no switch for one function, so this one is for all
+# that Numba compiles in the process; and it ends the process where it does not know an option, so that only
+# versions known to have this one are asked.
+if platform.machine() in ("x86_64", "AMD64") and llvm.llvm_version_info[0] in LLVM_WITH_SWITCH:
+    llvm.set_option("weft", "-x86-cmov-converter=false")
 
 
 def compile_kernel(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -102,9 +102,9 @@ class Recompute(Technique):
             for i in range(values.size // width):
                 k = 0
                 while windows[k] > 0:
-                    first = max(i + 1 - windows[k], 0)
-                    total = load(width, values, first)
-                    for j in range(first + 1, i + 1):
+                    # From the identity on, a window of 2^k values is a whole number of vectors.
+                    total = load(width, neutral, 0)
+                    for j in range(max(i + 1 - windows[k], 0), i + 1):
                         total = combine(code, total, load(width, values, j))
                     store(width, out, rows[k] + column, total)
                     k += 1

@@ -33,6 +33,9 @@ CARD = Card(
     ),
 )
 
+RUN, LONG = 256, 8
+"""The most slides answered at once, whose prefixes stay in the cache, and the fewest that are worth it."""
+
 
 class SlideSideInvWindow(SlidingWindow):
     """Elements, their prefix scan since the lap began, and the suffix scan of the lap before.
@@ -129,29 +132,62 @@ class SlideSideInv(Technique):
             for i in range(size + 1):
                 store(width, suffix, i, load(width, neutral, 0))
             store(width, prefix, 0, load(width, neutral, 0))
-            lap = column = 0
-            for i in range(values.size // width):
+            lap = column = i = 0
+            while i < values.size // width:
                 if i - lap == size:
                     _scan_back(code, width, values, neutral, lap, size, suffix)
                     lap = i
-                filled = i - lap + 1
-                total = combine(code, load(width, prefix, filled - 1), load(width, values, i))
-                store(width, prefix, filled, total)
-                # The windows that reach into the lap before, then those within this lap.
-                k = 0
-                while windows[k] > filled:
-                    older = load(width, suffix, filled - windows[k] + size)
-                    store(width, out, rows[k] + column, combine(code, older, total))
-                    k += 1
-                while windows[k] > 0:
-                    before = load(width, prefix, filled - windows[k])
-                    store(width, out, rows[k] + column, inverse(code, total, before))
-                    k += 1
-                column += 1
+                # A run of slides that ends with the lap, the output's columns, or the values.
+                filled = i - lap
+                count = min(values.size // width - i, columns - column, size - filled, RUN)
+                total = load(width, prefix, filled)
+                for s in range(count):
+                    total = combine(code, total, load(width, values, i + s))
+                    store(width, prefix, filled + 1 + s, total)
+                if count < LONG:
+                    _by_slide(code, width, prefix, suffix, windows, rows, filled + 1, count, column, out)
+                else:
+                    _by_query(code, width, prefix, suffix, windows, rows, filled + 1, count, column, out)
+                i += count
+                column += count
                 if column == columns:
                     column = 0
 
         return slide
+
+
+@inlined
+def _by_slide(code, width, prefix, suffix, windows, rows, filled, count, column, out):  # type: ignore[no-untyped-def]
+    """The answers of the slides after which the lap has ``filled`` values or more, one after the other."""
+    for s in range(count):
+        total = load(width, prefix, filled + s)
+        # The windows that reach into the lap before, then those within this lap.
+        k = 0
+        while windows[k] > filled + s:
+            older = load(width, suffix, filled + s - windows[k] + windows[0])
+            store(width, out, rows[k] + column + s, combine(code, older, total))
+            k += 1
+        while windows[k] > 0:
+            before = load(width, prefix, filled + s - windows[k])
+            store(width, out, rows[k] + column + s, inverse(code, total, before))
+            k += 1
+
+
+@inlined
+def _by_query(code, width, prefix, suffix, windows, rows, filled, count, column, out):  # type: ignore[no-untyped-def]
+    """The same, one query after the other: plain vectors up to where its window leaves the lap before."""
+    k = 0
+    while windows[k] > 0:
+        oldest, into = filled - windows[k], rows[k] + column
+        before_lap = oldest + windows[0]
+        cut = min(max(-oldest, 0), count)
+        for s in range(cut):
+            older, total = load(width, suffix, before_lap + s), load(width, prefix, filled + s)
+            store(width, out, into + s, combine(code, older, total))
+        for s in range(cut, count):
+            before, total = load(width, prefix, oldest + s), load(width, prefix, filled + s)
+            store(width, out, into + s, inverse(code, total, before))
+        k += 1
 
 
 @inlined

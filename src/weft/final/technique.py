@@ -87,15 +87,15 @@ class Technique(ABC):
             out = np.empty((len(sizes), max(len(values), 1), monoid.width), dtype=np.int64)
         order = np.argsort(-sizes, kind="stable")
         widest_first = np.append(sizes[order], 0)
-        cls._slide(monoid, np.ascontiguousarray(values).reshape(-1), widest_first, order * out.shape[1], out)
+        kernel, neutral = cls.slide_kernel_for(monoid), monoid.identity(1).reshape(-1)
+        words, rows = np.ascontiguousarray(values).reshape(-1), order * out.shape[1]
+        kernel(words, widest_first, rows, neutral, out.shape[1], out.reshape(-1))
         return out
 
     @classmethod
-    def _slide(
-        cls, monoid: Monoid, values: np.ndarray, windows: np.ndarray, rows: np.ndarray, out: np.ndarray
-    ) -> None:
-        kernel = cls.slide_kernel(monoid.code, monoid.width)
-        kernel(values, windows, rows, monoid.identity(1).reshape(-1), out.shape[1], out.reshape(-1))
+    def slide_kernel_for(cls, monoid: Monoid) -> Kernel:
+        """The kernel that slides over the states of a monoid."""
+        return cls.slide_kernel(monoid.code, monoid.width)
 
     @staticmethod
     @abstractmethod
