@@ -25,10 +25,10 @@ from weft.cost.omega import (
     harmonic,
 )
 
-COUNT, OVERLAP, ANSWERS, LOGS, DUE_LOGS, DISTINCT, LONGEST, SHORTEST = range(8)
-"""Columns of a load: queries, sum of range/slide, of 1/slide, of log2 range, of log2 range / slide, distinct
-ranges; the longest and the shortest range."""
-COLUMNS = 8
+COUNT, OVERLAP, ANSWERS, LOGS, DISTINCT, LONGEST, SHORTEST = range(7)
+"""Columns of a load: queries, sum of range/slide, of 1/slide, of log2 range, distinct ranges; the longest and
+the shortest range."""
+COLUMNS = 7
 
 
 def loads_of(ranges: np.ndarray, slides: np.ndarray, group: np.ndarray, groups: int) -> np.ndarray:
@@ -45,7 +45,6 @@ def loads_of(ranges: np.ndarray, slides: np.ndarray, group: np.ndarray, groups: 
         (OVERLAP, ranges / slides),
         (ANSWERS, 1 / slides),
         (LOGS, logs),
-        (DUE_LOGS, logs / slides),
     ):
         loads[:, column] = np.bincount(group, values, groups)
     order = np.lexsort((ranges, group))
@@ -85,8 +84,8 @@ def final_operations(code, edges, load, more):  # type: ignore[no-untyped-def]
         return edges * max(load[LOGS] + more[LOGS] + n * (np.log2(edges) + 0.94), 0.0)
     if code == BULK:
         answers = load[ANSWERS] + more[ANSWERS]
-        logs = load[DUE_LOGS] + more[DUE_LOGS] + answers * np.log2(edges)
-        return edges * 8 / 7 + max(answers, 7 / 3 * logs)
+        slices = edges * (load[OVERLAP] + more[OVERLAP]) - answers
+        return edges * 2 + max(min(slices, 3 * answers), 0.0)
     most = max(max(load[LONGEST], more[LONGEST]) * edges, 1.0)
     if code == SLICK_INV:
         return edges * 2 * min(load[DISTINCT] + more[DISTINCT], most)

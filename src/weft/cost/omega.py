@@ -55,7 +55,9 @@ OMEGAS = {
             "slideside-noninv", SIDE, "2 + ln(nP_max/nP_min) + nQ: scans every nP_min edges, stopping early"
         ),
         Omega(
-            "bulk", BULK, "8/7 + sum of min(nP, 7/3 log2 nP) / edges per slide: base intervals of 8^k slices"
+            "bulk",
+            BULK,
+            "2 + sum of min(nP - 1, 3) / edges per slide: two scans, then at most three pieces a window",
         ),
     )
 }
@@ -118,8 +120,8 @@ def flatfat_operations(slices):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def bulk_operations(slices):  # type: ignore[no-untyped-def]
-    """Base intervals that tile a window: 3.5 on each side of each level, within a tenth of the mean."""
-    return max(min(slices, 7 / 3 * np.log2(slices)), 1.0)
+    """A suffix, two entries of the table and a prefix, for a window that spans several blocks."""
+    return min(slices - 1, 3.0)
 
 
 @njit(cache=True, nogil=True)
@@ -141,7 +143,7 @@ def omega(code, edges, ranges, slides):  # type: ignore[no-untyped-def]
         return 2 - 1 / most + n
     if code == SIDE:
         return 2 + log(most / max(ranges.min() * edges, 1.0)) + n
-    total = 8 / 7 if code == BULK else 0.0
+    total = 2.0 if code == BULK else 0.0
     for i in range(n):
         slices = max(ranges[i] * edges, 1.0)
         if code == RECOMPUTE:
