@@ -19,8 +19,7 @@ STYLE = {
     "grid.linewidth": 0.6,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "legend.frameon": False,
-    "legend.fontsize": 8,
+    "axes.titlesize": 9,
 }
 MARKERS = "osD^vPX*<>"
 
@@ -40,15 +39,18 @@ def axes(
 
 
 def spread(place: Axes, values: Iterable[float]) -> None:
-    """A logarithmic first axis, where the values are positive and far apart."""
+    """A logarithmic first axis, where the values are far apart; about 0 it is linear."""
     some = list(values)
     if min(some) > 0 and max(some) / min(some) > 20:
         place.set_xscale("log")
+    elif min(some) == 0 and max(some) >= 20:
+        place.set_xscale("symlog", linthresh=1)
 
 
 def legend(figure: Figure, place: Axes) -> None:
     """One legend, beside the panels."""
-    figure.legend(*place.get_legend_handles_labels(), loc="outside right center")
+    handles, labels = place.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside right center", frameon=False, fontsize=8)
 
 
 def save(figures: dict[str, Figure], folder: Path) -> list[Path]:
