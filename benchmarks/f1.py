@@ -75,7 +75,7 @@ NOTES = [
     "The bit set may mark periods of up to {longest:,} bits (the thesis's machine held 825 billion), a "
     "segment at a time and many bits at once; F1 on few slides takes no longer than Python needs to call "
     "it. Both make the ratio smaller than the thesis's.",
-    "Where it gave up, the time it had taken by then is a lower bound: the largest lower bound is that over F1's time.",
+    "Where it gave up, the time it had taken by then, over F1's, is a lower bound of the ratio.",
     "Counting: the time inside the counter alone, over the sets that Weave Share asks for.",
     "Rows 'primes' count the edges of one tree, once.",
 ]
