@@ -93,7 +93,7 @@ def run(quick: bool, progress: Progress) -> Result:
     notes = [
         "Costs over weave-share's; slides up to 1,000 (the paper: 100,000), in whole seconds.",
         "Strategies that go by cost never cost more than share-all here, nor do they take apart queries of "
-        "one slide, so that they are never as bad as in the paper.",
+        "one slide; the paper's have no such floor.",
         "The orders of magnitude that the paper's text gives for figures 4 and 5 are not found: with its "
         "slides up to 100,000, share-all is 4.9 times as dear at 1,000 queries and 50/s.",
         "The paper gives 62% less (figure 6) and 12% less (figure 8) for the same 1,000 queries at 10,000/s.",
