@@ -62,6 +62,11 @@ def test_rows_and_unknown_names() -> None:
         explain(plan, "nobody")
 
 
+def test_nodes_of_given_capacities_are_priced_as_nodes() -> None:
+    found = compare(MIXED, rate=10.0, capacities=(1.0, 0.5))
+    assert {each.plan.model for each in found if each.plan} == {"per-node"}
+
+
 def test_every_strategy_is_compared_at_one_price() -> None:
     found = compare(MIXED, rate=10.0, nodes=2)
     assert {each.strategy for each in found} == set(STRATEGIES)

@@ -47,7 +47,8 @@ def compare(queries: Iterable[Query | QueryBuilder], **options: Any) -> list[Com
     True
     """
     queries = list(queries)
-    model = options.pop("model", None) or ("composite" if options.get("nodes", 1) == 1 else "per-node")
+    nodes = len(options.get("capacities") or ()) or options.get("nodes", 1)
+    model = options.pop("model", None) or ("composite" if nodes == 1 else "per-node")
     found = []
     for name in STRATEGIES:
         began = time.perf_counter()

@@ -20,7 +20,7 @@ from weft.errors import QueryError
 from weft.optimize.problem import Problem
 from weft.optimize.table import union_rate
 from weft.optimize.windows import SECOND
-from weft.slicing.count import COUNTERS, MergedF1, Unaffordable
+from weft.slicing.count import COUNTERS, Counter, MergedF1, Unaffordable
 from weft.slicing.count.bitset import common_unit
 from weft.slicing.progression import Progression
 
@@ -45,7 +45,11 @@ def weave_counted(
     problem: Problem, counter: str, lookup: bool, bitmap: bool, smaller: bool, seconds: float = inf
 ) -> np.ndarray:
     """The tree of each class, as the compiled greedy finds it, by one of the counters; within ``seconds``."""
-    sets = _find_sets(problem, counter, bitmap, smaller)
+    return weave_sets(problem, find_sets(problem, counter, bitmap, smaller), lookup, seconds)
+
+
+def weave_sets(problem: Problem, sets: EdgeSets, lookup: bool = True, seconds: float = inf) -> np.ndarray:
+    """The same with edges kept in any way."""
     edges = [sets.of_class(i) for i in range(len(problem))]
     loads = problem.loads.copy()
     label = np.arange(len(problem))
@@ -59,7 +63,7 @@ def weave_counted(
 
     def compare(i: int, j: int) -> None:
         if time.process_time() > end:
-            raise Unaffordable(f"weaving with {counter} took more than {seconds} s", "use the common table")
+            raise Unaffordable(f"weaving took more than {seconds} s", "use the common table")
         apart = cost(sets.rate(edges[i]), i) + cost(sets.rate(edges[j]), j)
         together = cost(sets.rate_of_union(edges[i], edges[j]), i, loads[j])
         saved[min(i, j), max(i, j)] = price.tree + apart - together
@@ -80,13 +84,14 @@ def weave_counted(
     return label
 
 
-def _find_sets(problem: Problem, counter: str, bitmap: bool, smaller: bool) -> EdgeSets:
+def find_sets(problem: Problem, counter: str, bitmap: bool = True, smaller: bool = True) -> EdgeSets:
+    """Edges as a counter of this name keeps them."""
     if counter == "table":
         return Probed(problem, bitmap, smaller)
     if counter == "merged-f1":
         return Merged(problem)
     if counter in COUNTERS:
-        return Counted(problem, counter)
+        return Counted(problem, COUNTERS[counter])
     raise QueryError(
         f"no counter is called {counter!r}", hint=f"choose table or one of {', '.join(COUNTERS)}"
     )
@@ -99,8 +104,8 @@ def _progressions(problem: Problem, number: int) -> frozenset[Progression]:
 class Counted:
     """Progressions, counted afresh for every pair."""
 
-    def __init__(self, problem: Problem, counter: str) -> None:
-        self.problem, self.count = problem, COUNTERS[counter]
+    def __init__(self, problem: Problem, count: Counter) -> None:
+        self.problem, self.count = problem, count
         self.rates: dict[frozenset[Progression], float] = {}
 
     def of_class(self, number: int) -> frozenset[Progression]:

@@ -214,8 +214,8 @@ class IncrementalWeaveShare:
         """Take over a plan made from scratch once it is there; queries that came meanwhile are woven in."""
         if self._pending is None or not self._pending.done():
             return
-        made, cost = self._pending.result()
-        self._pending = None
+        pending, self._pending = self._pending, None
+        made, cost = pending.result()
         self.rebuilds += 1
         self.curve.add(len(made), cost)
         free = len(made)

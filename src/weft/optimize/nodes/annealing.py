@@ -17,6 +17,9 @@ from weft.optimize.table import popcount
 
 HOT, COLD, THRIFT = 0.02, 1e-5, 1e-3
 NO_TREE = -1.0
+KINDS, MOVES, ELSEWHERE, SWAP_PARTS = 9, 5, 5, 8
+"""Of nine kinds drawn, those below 5 move a part, 5 puts a tree elsewhere, 6 and 7 swap two trees' nodes, and
+8 swaps two parts."""
 
 
 @njit(cache=True, nogil=True)
@@ -43,44 +46,32 @@ def anneal(  # type: ignore[no-untyped-def]
     """
     np.random.seed(seed)
     n, nodes = tree_of.size, capacities.size
-    held = np.zeros((n, rates.size), np.int32)
-    for i in range(n):
-        held[tree_of[i], class_of[i]] += 1
-    cost = np.full(n, NO_TREE)
-    busy = np.zeros(nodes)
-    trees = np.zeros(nodes, np.int64)
-    for t in range(n):
-        cost[t] = _tree_cost(bits, counts, rates, held[t], loads, tree_of, t, code, price)
-        _put(busy, trees, node_of[t], cost[t], 1)
+    held, cost, busy, trees = _set_up(
+        bits, counts, rates, class_of, loads, code, price, nodes, tree_of, node_of
+    )
     score = _score(busy, trees, capacities, price, most_total, most_busy)
     best, best_trees, best_nodes = score, tree_of.copy(), node_of.copy()
     for step in range(steps):
         heat = HOT * (COLD / HOT) ** (step / steps)
         i = np.random.randint(n)
-        a, kind = tree_of[i], np.random.randint(9)
-        j = np.random.randint(n) if kind >= 5 else np.random.randint(n + 2)
+        a, kind = tree_of[i], np.random.randint(KINDS)
+        j = np.random.randint(n) if kind >= MOVES else np.random.randint(n + 2)
         b = tree_of[j] if j < n else _spare(cost)
         if b < 0 or a == b:
             continue
         new_a, new_b = cost[a], cost[b]
         node_a, node_b = node_of[a], node_of[b]
-        if kind < 5:
+        if kind < MOVES or kind == SWAP_PARTS:
             if j >= n:
                 node_b = np.random.randint(nodes)
-            _move(held, tree_of, class_of, i, a, b)
-        elif kind == 8:
-            _move(held, tree_of, class_of, i, a, b)
-            _move(held, tree_of, class_of, j, b, a)
-        else:
-            node_a = node_b if kind > 5 else np.random.randint(nodes)
-            node_b = node_of[a] if kind > 5 else node_b
-        if kind < 5 or kind == 8:
+            _move_parts(held, tree_of, class_of, kind, i, j, a, b)
             new_a = _tree_cost(bits, counts, rates, held[a], loads, tree_of, a, code, price)
             new_b = _tree_cost(bits, counts, rates, held[b], loads, tree_of, b, code, price)
-        _put(busy, trees, node_of[a], cost[a], -1)
-        _put(busy, trees, node_of[b], cost[b], -1)
-        _put(busy, trees, node_a, new_a, 1)
-        _put(busy, trees, node_b, new_b, 1)
+        elif kind == ELSEWHERE:
+            node_a = np.random.randint(nodes)
+        else:
+            node_a, node_b = node_b, node_a
+        _shift(busy, trees, node_of[a], cost[a], node_of[b], cost[b], node_a, new_a, node_b, new_b)
         then = _score(busy, trees, capacities, price, most_total, most_busy)
         if then <= score or np.random.random() < np.exp((score - then) / heat):
             score = then
@@ -91,16 +82,34 @@ def anneal(  # type: ignore[no-untyped-def]
                 best_trees[:] = tree_of
                 best_nodes[:] = node_of
             continue
-        _put(busy, trees, node_a, new_a, -1)
-        _put(busy, trees, node_b, new_b, -1)
-        _put(busy, trees, node_of[a], cost[a], 1)
-        _put(busy, trees, node_of[b], cost[b], 1)
-        if kind < 5:
-            _move(held, tree_of, class_of, i, b, a)
-        elif kind == 8:
-            _move(held, tree_of, class_of, i, b, a)
-            _move(held, tree_of, class_of, j, a, b)
+        _shift(busy, trees, node_a, new_a, node_b, new_b, node_of[a], cost[a], node_of[b], cost[b])
+        _move_parts(held, tree_of, class_of, kind, i, j, b, a)
     return best_trees, best_nodes
+
+
+@njit(cache=True, nogil=True)
+def _set_up(bits, counts, rates, class_of, loads, code, price, nodes, tree_of, node_of):  # type: ignore[no-untyped-def]
+    """How many parts of each class each tree holds, what trees cost, and what is on each node."""
+    n = tree_of.size
+    held = np.zeros((n, rates.size), np.int32)
+    for i in range(n):
+        held[tree_of[i], class_of[i]] += 1
+    cost = np.full(n, NO_TREE)
+    busy = np.zeros(nodes)
+    trees = np.zeros(nodes, np.int64)
+    for t in range(n):
+        cost[t] = _tree_cost(bits, counts, rates, held[t], loads, tree_of, t, code, price)
+        _put(busy, trees, node_of[t], cost[t], 1)
+    return held, cost, busy, trees
+
+
+@njit(cache=True, nogil=True)
+def _shift(busy, trees, from_a, cost_a, from_b, cost_b, to_a, new_a, to_b, new_b):  # type: ignore[no-untyped-def]
+    """Take two trees from their nodes and put them, at what they cost then, on others."""
+    _put(busy, trees, from_a, cost_a, -1)
+    _put(busy, trees, from_b, cost_b, -1)
+    _put(busy, trees, to_a, new_a, 1)
+    _put(busy, trees, to_b, new_b, 1)
 
 
 @njit(cache=True, nogil=True)
@@ -131,6 +140,15 @@ def _spare(cost):  # type: ignore[no-untyped-def]
         if cost[t] == NO_TREE:
             return t
     return -1
+
+
+@njit(cache=True, nogil=True)
+def _move_parts(held, tree_of, class_of, kind, i, j, a, b):  # type: ignore[no-untyped-def]
+    """Part i from tree a to b, and part j the other way where the two are swapped."""
+    if kind < MOVES or kind == SWAP_PARTS:
+        _move(held, tree_of, class_of, i, a, b)
+    if kind == SWAP_PARTS:
+        _move(held, tree_of, class_of, j, b, a)
 
 
 @njit(cache=True, nogil=True)
