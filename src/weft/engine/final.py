@@ -161,6 +161,30 @@ class View:
 
 
 @njit(cache=True, nogil=True)
+def _first_from(starts, at, last, t):  # type: ignore[no-untyped-def]
+    """The first cell from ``at`` on that starts at ``t`` or later; ``last`` where none does.
+
+    Steps double, for a window may slide by one cell or by thousands.
+    """
+    step = 1
+    while at < last and starts[at] < t:
+        before = at
+        at += step
+        step *= 2
+        if at >= last or starts[at] >= t:
+            # It is after ``before``, and at most ``at``.
+            low, high = before, min(at, last)
+            while high - low > 1:
+                middle = (low + high) >> 1
+                if starts[middle] < t:
+                    low = middle
+                else:
+                    high = middle
+            return high
+    return at
+
+
+@njit(cache=True, nogil=True)
 def _runs(bounds, starts, range_, slide, offset, afters, untils, low, high, group, start):  # type: ignore[no-untyped-def]
     """Count the runs, and write them where the outputs have room; windows without a cell are skipped."""
     count = 0
@@ -174,8 +198,7 @@ def _runs(bounds, starts, range_, slide, offset, afters, untils, low, high, grou
         if after > np.int64(-4611686018427387904) and w + range_ <= after:
             w = after - range_ + 1 + (offset - (after - range_ + 1)) % slide
         while w + range_ <= until:
-            while a < last and starts[a] < w:
-                a += 1
+            a = _first_from(starts, a, last, w)
             if a == last:
                 break
             if starts[a] >= w + range_:
@@ -191,9 +214,7 @@ def _runs(bounds, starts, range_, slide, offset, afters, untils, low, high, grou
                         continue
                     break
                 continue
-            b = max(a, b)
-            while b < last and starts[b] < w + range_:
-                b += 1
+            b = _first_from(starts, max(a, b), last, w + range_)
             if low.size:
                 low[count], high[count], group[count], start[count] = a, b, first, w
             count += 1

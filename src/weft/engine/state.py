@@ -166,7 +166,11 @@ class GroupingState:
 
     def _needed(self, watermark: int) -> list[np.ndarray]:
         """Which cells an open window covers, run by run; nothing where all are."""
-        live = last_ends(self.grouping.windows, self.starts) > watermark
+        # Slices that begin a longest range before the watermark are in no open window.
+        longest = max(w.range for w in self.grouping.windows)
+        old = int(np.searchsorted(self.starts, watermark - longest, "right"))
+        live = np.zeros(len(self.starts), dtype=np.bool_)
+        live[old:] = last_ends(self.grouping.windows, self.starts[old:]) > watermark
         return [] if live.all() else [live[c.slice] for c in (self.cells, *self.pending)]
 
     def _forget_keys(self) -> None:
