@@ -160,7 +160,7 @@ def fit(table: np.ndarray, ns: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return costs
 
 
-GROUPS, SPAN = 64, 400
+GROUPS, SPAN = 64, 4000
 """Groups of the synthetic stream, and its seconds: one slice each."""
 QUERY = "SELECT k, sum(x) AS s FROM rows [RANGE '{} s' SLIDE '{} s'] {} GROUP BY k"
 
@@ -168,13 +168,13 @@ QUERY = "SELECT k, sum(x) AS s FROM rows [RANGE '{} s' SLIDE '{} s'] {} GROUP BY
 def row() -> Works:
     """A row read and put in its slice."""
     program = ready([QUERY.format(10, 5, "")])
-    batches = {n: stream(n) for n in (50_000, 200_000)}
+    batches = {n: stream(n) for n in (500_000, 2_000_000)}
     return {n: lambda b=b: partial(b, program, None) for n, b in batches.items()}
 
 
 def predicate() -> Works:
     """A predicate evaluated on a row."""
-    batch = stream(100_000)
+    batch = stream(500_000)
     texts = [QUERY.format(10, 5, f"WHERE x > {n / 10}") for n in range(9)]
     programs = {n: ready(texts[:n]) for n in (1, 9)}
     return {n * batch.num_rows: lambda p=p: partial(batch, p, None) for n, p in programs.items()}
