@@ -194,8 +194,9 @@ def bench(
 def _compared(found: list[Compared]) -> Table:
     plans = [each.plan for each in found if each.plan is not None]
     unit, spread = f"{plans[0].price.unit}/s", plans[0].nodes > 1
-    columns = ["strategy", "trees", unit, "over the cheapest", *(["busiest node"] * spread), "seconds"]
+    columns = ["strategy", "trees", unit, "dearer by", *(["busiest node"] * spread), "seconds"]
     table = Table(*columns, title=f"{len(plans[0].queries)} queries at {plans[0].rate:,.6g} rows/s")
+    table.columns[0].no_wrap = True
     for column in table.columns[1:]:
         column.justify = "right"
     for each in found:

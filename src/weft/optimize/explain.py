@@ -45,7 +45,7 @@ class Explanation:
         length = [format_length(each, window.rows) for each in (window.range, window.slide)]
         lines = [
             f"'{self.query.name}' (range {length[0]}, slide {length[1]}) is in tree {self.tree} with "
-            f"{_others(len(tree.queries) - 1)}, on node {tree.node}, answered by {tree.technique}."
+            f"{_others(len(tree.queries) - 1)}, on node {tree.node}, answered by {tree.answered_by}."
         ]
         if window.rows:
             lines.append(
