@@ -10,13 +10,22 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 
-from weft.aggregates.monoid import BEYOND, SUM_INT
+from weft.aggregates.lower import (
+    lower_avg,
+    lower_by,
+    lower_count,
+    lower_geometric_mean,
+    lower_product,
+    lower_range,
+    lower_squares,
+    lower_sum,
+    lower_value,
+    lower_variance,
+)
 from weft.aggregates.part import Part, States, part
-from weft.aggregates.word import array_of
-from weft.errors import AnswerOverflow, QueryError
+from weft.errors import QueryError
 from weft.query import Call, Expr, Literal
 
 Exprs: TypeAlias = tuple[Expr, ...]
@@ -135,26 +144,6 @@ def _named(name: str) -> AggregateFunction:
     return FUNCTIONS[name]
 
 
-def _counts(states: States) -> np.ndarray:
-    return states.words[:, 0]
-
-
-def _masked(values: np.ndarray, counts: np.ndarray) -> pa.Array:
-    nothing = counts == 0
-    return pa.array(values, mask=nothing if nothing.any() else None)
-
-
-def _divided(part: Part, states: States, divisor: np.ndarray | int) -> np.ndarray:
-    """A sum divided by a count, as float: finite where the sum alone would not be."""
-    if part.monoid.code == SUM_INT:
-        return (states.words[:, 0] * 4294967296.0 + states.words[:, 1]) / np.maximum(divisor, 1)
-    high, low = states.words.view(np.float64).T
-    with np.errstate(invalid="ignore", over="ignore"):
-        return np.where(
-            np.isinf(low), high / np.maximum(divisor, 1) * BEYOND, (high + low) / np.maximum(divisor, 1)
-        )
-
-
 def _with_count(kind: str) -> Callable[[Exprs, Types], tuple[Part, ...]]:
     """The part of this kind, and the count of its last argument, which says whether there is an answer."""
     return lambda args, types: (part(kind, args, types), part("count", args[-1:], types[-1:]))
@@ -168,99 +157,9 @@ def _sum_parts(args: Exprs, types: Types) -> tuple[Part, ...]:
     return part("sum", args, _number(types)), part("count", args, types)
 
 
-def _lower_count(parts: Sequence[Part], states: Sequence[States]) -> pa.Array:
-    return pa.array(_counts(states[0]))
-
-
-def _lower_sum(parts: Sequence[Part], states: Sequence[States]) -> pa.Array:
-    if parts[0].monoid.code != SUM_INT:
-        return _masked(_divided(parts[0], states[0], 1), _counts(states[1]))
-    high, low = states[0].words[:, 0], states[0].words[:, 1]
-    if ((high < -(2**31)) | (high >= 2**31)).any():
-        raise AnswerOverflow(
-            "an integer sum does not fit 64 bits; sum(cast(... AS double)) gives a rounded one"
-        )
-    return _masked((high << 32) + low, _counts(states[1]))
-
-
-def _lower_avg(parts: Sequence[Part], states: Sequence[States]) -> pa.Array:
-    counts = _counts(states[1])
-    return _masked(_divided(parts[0], states[0], counts), counts)
-
-
-def _lower_value(parts: Sequence[Part], states: Sequence[States]) -> pa.Array:
-    """The last word of a selective state."""
-    words, nothing = states[0].words, _counts(states[1]) == 0
-    return array_of(
-        parts[0].words[-1][1],
-        np.ascontiguousarray(words[:, -1]),
-        states[0].dictionary,
-        nothing if nothing.any() else None,
-    )
-
-
-def _lower_by(parts: Sequence[Part], states: Sequence[States]) -> pa.Array:
-    words = states[0].words
-    missing = (_counts(states[1]) == 0) | (words[:, 2] == 0)
-    return array_of(
-        parts[0].words[-1][1],
-        np.ascontiguousarray(words[:, -1]),
-        states[0].dictionary,
-        missing if missing.any() else None,
-    )
-
-
-def _lower_range(parts: Sequence[Part], states: Sequence[States]) -> pa.Array:
-    counts = _counts(states[2])
-    if parts[0].types == ("double",):
-        largest, smallest = (
-            array_of(p.words[0][1], np.ascontiguousarray(s.words[:, 0]), None, None).to_numpy()
-            for p, s in zip(parts[:2], states[:2])
-        )
-        with np.errstate(invalid="ignore"):
-            return _masked(largest - smallest, counts)
-    largest = np.where(counts == 0, 0, states[0].words[:, 0])
-    smallest = np.where(counts == 0, 0, states[1].words[:, 0])
-    difference = largest - smallest
-    if (difference < 0).any():
-        raise AnswerOverflow("an integer range does not fit 64 bits; cast the argument to double")
-    return _masked(difference, counts)
-
-
-def _lower_variance(sample: bool, root: bool) -> Callable[[Sequence[Part], Sequence[States]], pa.Array]:
-    def lower(parts: Sequence[Part], states: Sequence[States]) -> pa.Array:
-        counts, m2 = states[0].words[:, 0], states[0].words.view(np.float64)[:, 3]
-        freedom = counts - 1 if sample else counts
-        variance = np.maximum(m2, 0.0) / np.maximum(freedom, 1)
-        variance = np.where(np.isnan(m2), np.nan, variance)
-        return _masked(np.sqrt(variance) if root else variance, freedom * (freedom > 0))
-
-    return lower
-
-
-def _lower_product(parts: Sequence[Part], states: Sequence[States]) -> pa.Array:
-    mantissa, exponent = states[0].words.view(np.float64)[:, 0], states[0].words[:, 1]
-    with np.errstate(over="ignore", under="ignore"):
-        return _masked(
-            np.ldexp(mantissa, np.clip(exponent, -5000, 5000).astype(np.int32)), _counts(states[1])
-        )
-
-
-def _lower_geometric_mean(parts: Sequence[Part], states: Sequence[States]) -> pa.Array:
-    counts = _counts(states[1])
-    with np.errstate(over="ignore"):
-        return _masked(np.exp(_divided(parts[0], states[0], counts)), counts)
-
-
 def _squares(args: Exprs, types: Types) -> tuple[Part, ...]:
     square = Call("*", (args[0], args[0]))
     return *_sum_parts((square,), types), part("count", args, types)
-
-
-def _lower_squares(parts: Sequence[Part], states: Sequence[States]) -> pa.Array:
-    if (_counts(states[1]) != _counts(states[2])).any():
-        raise AnswerOverflow("the square of an integer does not fit 64 bits; cast the argument to double")
-    return _lower_sum(parts, states)
 
 
 def _moments(args: Exprs, types: Types) -> tuple[Part, ...]:
@@ -307,14 +206,14 @@ def _log_parts(args: Exprs, types: Types) -> tuple[Part, ...]:
 FUNCTIONS: dict[str, AggregateFunction] = dict(
     (
         _function(
-            "count_star", (), lambda a, t: (part("rows", (), ()),), _always("bigint"), _lower_count, "rows"
+            "count_star", (), lambda a, t: (part("rows", (), ()),), _always("bigint"), lower_count, "rows"
         ),
         _function(
             "count",
             (ANY,),
             lambda a, t: (part("count", a, t),),
             _always("bigint"),
-            _lower_count,
+            lower_count,
             "values that are not null",
         ),
         _function(
@@ -322,21 +221,21 @@ FUNCTIONS: dict[str, AggregateFunction] = dict(
             (TRUTHS,),
             lambda a, t: (part("count_if", a, t),),
             _always("bigint"),
-            _lower_count,
+            lower_count,
             "rows for which the condition is true",
         ),
-        _function("sum", (NUMBERS,), _sum_parts, _sum_type, _lower_sum, "sum; exact for integers"),
-        _function("avg", (NUMBERS,), _sum_parts, _always("double"), _lower_avg, "mean"),
-        _function("sum_of_squares", (NUMBERS,), _squares, _sum_type, _lower_squares, "sum of x*x"),
-        _function("min", (ORDERED,), _with_count("min"), _same, _lower_value, "smallest value", True),
-        _function("max", (ORDERED,), _with_count("max"), _same, _lower_value, "largest value", True),
-        _function("range", (NUMBERS,), _range_parts, _sum_type, _lower_range, "max minus min"),
+        _function("sum", (NUMBERS,), _sum_parts, _sum_type, lower_sum, "sum; exact for integers"),
+        _function("avg", (NUMBERS,), _sum_parts, _always("double"), lower_avg, "mean"),
+        _function("sum_of_squares", (NUMBERS,), _squares, _sum_type, lower_squares, "sum of x*x"),
+        _function("min", (ORDERED,), _with_count("min"), _same, lower_value, "smallest value", True),
+        _function("max", (ORDERED,), _with_count("max"), _same, lower_value, "largest value", True),
+        _function("range", (NUMBERS,), _range_parts, _sum_type, lower_range, "max minus min"),
         _function(
             "first",
             (ORDERED,),
             _with_count("first"),
             _same,
-            _lower_value,
+            lower_value,
             "value of the earliest event time, the smallest such",
             True,
         ),
@@ -345,7 +244,7 @@ FUNCTIONS: dict[str, AggregateFunction] = dict(
             (ORDERED,),
             _with_count("last"),
             _same,
-            _lower_value,
+            lower_value,
             "value of the latest event time, the largest such",
             True,
         ),
@@ -354,7 +253,7 @@ FUNCTIONS: dict[str, AggregateFunction] = dict(
             (ORDERED, ORDERED),
             _with_count("min_by"),
             _same,
-            _lower_by,
+            lower_by,
             "x where y is smallest; ties go to the smallest (event time, x)",
             True,
         ),
@@ -363,7 +262,7 @@ FUNCTIONS: dict[str, AggregateFunction] = dict(
             (ORDERED, ORDERED),
             _with_count("max_by"),
             _same,
-            _lower_by,
+            lower_by,
             "x where y is largest; ties go to the largest (event time, x)",
             True,
         ),
@@ -372,15 +271,15 @@ FUNCTIONS: dict[str, AggregateFunction] = dict(
             (TRUTHS,),
             _with_count("min"),
             _always("boolean"),
-            _lower_value,
+            lower_value,
             "true if all are",
             True,
         ),
         _function(
-            "bool_or", (TRUTHS,), _with_count("max"), _always("boolean"), _lower_value, "true if any is", True
+            "bool_or", (TRUTHS,), _with_count("max"), _always("boolean"), lower_value, "true if any is", True
         ),
         *(
-            _function(name, (NUMBERS,), _moments, _always("double"), _lower_variance(sample, root), summary)
+            _function(name, (NUMBERS,), _moments, _always("double"), lower_variance(sample, root), summary)
             for name, sample, root, summary in (
                 ("var_pop", False, False, "variance of the population"),
                 ("var_samp", True, False, "variance of a sample; null for one value"),
@@ -389,14 +288,14 @@ FUNCTIONS: dict[str, AggregateFunction] = dict(
             )
         ),
         _function(
-            "product", (NUMBERS,), _product_parts, _always("double"), _lower_product, "product, as double"
+            "product", (NUMBERS,), _product_parts, _always("double"), lower_product, "product, as double"
         ),
         _function(
             "geometric_mean",
             (NUMBERS,),
             _log_parts,
             _always("double"),
-            _lower_geometric_mean,
+            lower_geometric_mean,
             "exp of the mean logarithm; 0 with a zero, NaN with a negative value",
         ),
     )

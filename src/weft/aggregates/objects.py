@@ -42,8 +42,8 @@ class Algebra(ABC):
         """Two states as one."""
 
     def inverse(self, total: Any, oldest: Any) -> Any:
-        """A total without its oldest state."""
-        raise NotImplementedError
+        """A total without its oldest state; only asked of what is ``invertible``."""
+        raise TypeError(f"{type(self).__name__} has no inverse")
 
     @abstractmethod
     def write(self, state: Any) -> bytes:
