@@ -92,3 +92,10 @@ def mapped(rows: list[tuple[int, int, int]]) -> int | None:
 _slope = lambda s: (  # noqa: E731
     None if s[0] * s[3] == s[1] * s[1] else (s[0] * s[4] - s[1] * s[2]) / (s[0] * s[3] - s[1] * s[1])
 )
+
+
+def define_all() -> None:
+    """Those above, compiled as ``my_...`` and in plain Python as ``py_...``, and the maps."""
+    define_again()
+    define_again(compiled=False, prefix="py")
+    define_maps()

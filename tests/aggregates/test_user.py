@@ -17,7 +17,7 @@ import pytest
 from engine_driver import drive
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from user_aggregates import define_again, define_maps, mapped
+from user_aggregates import define_again, define_all, define_maps, mapped
 
 import weft
 from weft import aggregates
@@ -43,9 +43,7 @@ def forget() -> Iterator[None]:
 @pytest.fixture(scope="module", autouse=True)
 def defined() -> Iterator[None]:
     """Defined once, so that kernels are compiled once."""
-    define_again()
-    define_again(compiled=False, prefix="py")
-    define_maps()
+    define_all()
     yield
     aggregates.DEFINED.clear()
 

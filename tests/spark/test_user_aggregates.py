@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 import trades
 from pyspark.sql import SparkSession
-from user_aggregates import define_again, define_maps
+from user_aggregates import define_all
 
 import weft
 from weft import aggregates
@@ -26,9 +26,7 @@ SELECT = """symbol, my_sum(volume) AS compiled, py_mean(price) AS plain, mapped(
 
 @pytest.fixture(scope="module", autouse=True)
 def defined() -> Iterator[None]:
-    define_again()
-    define_again(compiled=False, prefix="py")
-    define_maps()
+    define_all()
     yield
     aggregates.DEFINED.clear()
 

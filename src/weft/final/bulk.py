@@ -24,7 +24,7 @@ from weft.aggregates.monoid import Monoid
 from weft.final.algebra import combine, inverse, load, store
 from weft.final.batch import doubling_slide_kernel, prefix_slide_kernel
 from weft.final.card import Card
-from weft.final.kernels import compile_kernel
+from weft.final.kernels import compile_kernel, inlined
 from weft.final.scratch import scratch
 from weft.final.technique import Kernel, Technique
 from weft.final.twostacks import TwoStacks, TwoStacksWindow
@@ -172,98 +172,22 @@ def _block_kernel(code: int, width: int) -> Kernel:
         for k in range(low.size):
             length += high[k] - low[k]
             most = max(most, high[k] - low[k])
-        # Larger blocks have a smaller table, and more runs that lie within one block and are recomputed: the
-        # cube of the best size grows with the length of a run and the number of partials per run.
-        mean = length / low.size
-        cube = 8 * mean * size / low.size
-        shift = SMALLEST
-        while shift < LARGEST and 8.0**shift < cube and 4 << shift <= mean:
-            shift += 1
-        block = 1 << shift
-        blocks = (size + block - 1) >> shift
+        shift = _block_shift(length / low.size, size / low.size)
+        blocks = (size + (1 << shift) - 1) >> shift
         levels = 1
         while 1 << levels < blocks:
             levels += 1
         prefix, suffix, table = room, room[size * width :], room[2 * size * width :]
-        # Which pairs of blocks have a run that ends or starts within a block, and so need prefixes or
-        # suffixes; others need totals, which either gives. Of many runs, nearly all pairs need both.
         pairs = size >> (shift + 1)
         ends, starts = np.zeros(pairs + 1, np.bool_), np.zeros(pairs + 1, np.bool_)
-        if low.size > size:
-            ends[:] = starts[:] = True
-        else:
-            for k in range(low.size):
-                ends[high[k] >> (shift + 1)] |= high[k] & (block - 1) != 0
-                starts[low[k] >> (shift + 1)] |= low[k] & (block - 1) != 0
-        # Two blocks at a time: chains of operations that do not wait for each other.
-        for p in range(pairs):
-            start, middle = p << (shift + 1), (2 * p + 1) << shift
-            last = middle + block - 1
-            up, next_up = load(width, states, start), load(width, states, middle)
-            down, next_down = load(width, states, middle - 1), load(width, states, last)
-            store(width, prefix, start, up)
-            store(width, prefix, middle, next_up)
-            store(width, suffix, middle - 1, down)
-            store(width, suffix, last, next_down)
-            if not starts[p]:
-                for i in range(1, block):
-                    up = combine(code, up, load(width, states, start + i))
-                    store(width, prefix, start + i, up)
-                    next_up = combine(code, next_up, load(width, states, middle + i))
-                    store(width, prefix, middle + i, next_up)
-                store(width, suffix, start, up)
-                store(width, suffix, middle, next_up)
-            elif not ends[p]:
-                for i in range(1, block):
-                    down = combine(code, load(width, states, middle - 1 - i), down)
-                    store(width, suffix, middle - 1 - i, down)
-                    next_down = combine(code, load(width, states, last - i), next_down)
-                    store(width, suffix, last - i, next_down)
-                up, next_up = down, next_down
-                store(width, prefix, middle - 1, up)
-                store(width, prefix, last, next_up)
-            else:
-                for i in range(1, block):
-                    up = combine(code, up, load(width, states, start + i))
-                    store(width, prefix, start + i, up)
-                    next_up = combine(code, next_up, load(width, states, middle + i))
-                    store(width, prefix, middle + i, next_up)
-                    down = combine(code, load(width, states, middle - 1 - i), down)
-                    store(width, suffix, middle - 1 - i, down)
-                    next_down = combine(code, load(width, states, last - i), next_down)
-                    store(width, suffix, last - i, next_down)
-            store(width, table, 2 * p, up)
-            store(width, table, 2 * p + 1, next_up)
+        _mark(low, high, shift, size, ends, starts)
+        _scan_pairs(code, width, states, shift, ends, starts, prefix, suffix, table)
         for b in range(2 * pairs, blocks):
-            start = b << shift
-            last = min(start + block, size) - 1
-            up, down = load(width, states, start), load(width, states, last)
-            store(width, prefix, start, up)
-            store(width, suffix, last, down)
-            for i in range(1, last - start + 1):
-                up = combine(code, up, load(width, states, start + i))
-                store(width, prefix, start + i, up)
-                down = combine(code, load(width, states, last - i), down)
-                store(width, suffix, last - i, down)
-            store(width, table, b, up)
+            last = min((b + 1) << shift, size) - 1
+            _scan_block(code, width, states, b << shift, last, prefix, suffix)
+            store(width, table, b, load(width, prefix, last))
         # No run reaches further from a middle than the longest does.
-        reach = most >> shift
-        for level in range(1, levels):
-            row = level * blocks
-            middle = 1 << level
-            span = min(middle, reach)
-            while middle < blocks:
-                total = load(width, table, middle - 1)
-                store(width, table, row + middle - 1, total)
-                for x in range(middle - 2, middle - span - 1, -1):
-                    total = combine(code, load(width, table, x), total)
-                    store(width, table, row + x, total)
-                total = load(width, table, middle)
-                store(width, table, row + middle, total)
-                for x in range(middle + 1, min(middle + span, blocks)):
-                    total = combine(code, total, load(width, table, x))
-                    store(width, table, row + x, total)
-                middle += 2 << level
+        _build_levels(code, width, table, blocks, levels, most >> shift)
         # The level whose middle lies between blocks x and y is the highest bit in which they differ.
         highest_bit = np.zeros(1 << levels, np.uint8)
         for x in range(2, highest_bit.size):
@@ -274,15 +198,7 @@ def _block_kernel(code: int, width: int) -> Kernel:
                 continue
             x, y = (a >> shift) + 1, (b >> shift) - 1
             if x > y + 1:
-                # Within one block: its end, its start, or to be recomputed.
-                if (b + 1) & (block - 1) == 0:
-                    total = load(width, suffix, a)
-                elif a & (block - 1) == 0:
-                    total = load(width, prefix, b)
-                else:
-                    total = load(width, states, a)
-                    for i in range(a + 1, b + 1):
-                        total = combine(code, total, load(width, states, i))
+                total = _within_block(code, width, states, a, b, shift, prefix, suffix)
             else:
                 total, newest = load(width, suffix, a), load(width, prefix, b)
                 if x == y:
@@ -295,3 +211,124 @@ def _block_kernel(code: int, width: int) -> Kernel:
             store(width, out, k, total)
 
     return answer
+
+
+@inlined
+def _block_shift(mean, partials):  # type: ignore[no-untyped-def]
+    """The size of blocks, as a power of two, for the mean length of runs and the partials per run.
+
+    Larger blocks have a smaller table, and more runs that lie within one block and are recomputed: the cube
+    of the best size grows with both.
+    """
+    shift = SMALLEST
+    while shift < LARGEST and 8.0**shift < 8 * mean * partials and 4 << shift <= mean:
+        shift += 1
+    return shift
+
+
+@inlined
+def _mark(low, high, shift, size, ends, starts):  # type: ignore[no-untyped-def]
+    """Which pairs of blocks have a run that ends or starts within a block, and so need prefixes or suffixes.
+
+    Others need totals, which either gives. Of many runs, nearly all pairs need both.
+    """
+    if low.size > size:
+        ends[:] = True
+        starts[:] = True
+    else:
+        inside = (1 << shift) - 1
+        for k in range(low.size):
+            ends[high[k] >> (shift + 1)] |= high[k] & inside != 0
+            starts[low[k] >> (shift + 1)] |= low[k] & inside != 0
+
+
+@inlined
+def _scan_pairs(code, width, states, shift, ends, starts, prefix, suffix, table):  # type: ignore[no-untyped-def]
+    """Prefixes, suffixes and totals, two blocks at a time: their operations do not wait for each other."""
+    block = 1 << shift
+    for p in range(ends.size - 1):
+        start, middle = p << (shift + 1), (2 * p + 1) << shift
+        last = middle + block - 1
+        up, next_up = load(width, states, start), load(width, states, middle)
+        down, next_down = load(width, states, middle - 1), load(width, states, last)
+        store(width, prefix, start, up)
+        store(width, prefix, middle, next_up)
+        store(width, suffix, middle - 1, down)
+        store(width, suffix, last, next_down)
+        if not starts[p]:
+            for i in range(1, block):
+                up = combine(code, up, load(width, states, start + i))
+                store(width, prefix, start + i, up)
+                next_up = combine(code, next_up, load(width, states, middle + i))
+                store(width, prefix, middle + i, next_up)
+            store(width, suffix, start, up)
+            store(width, suffix, middle, next_up)
+        elif not ends[p]:
+            for i in range(1, block):
+                down = combine(code, load(width, states, middle - 1 - i), down)
+                store(width, suffix, middle - 1 - i, down)
+                next_down = combine(code, load(width, states, last - i), next_down)
+                store(width, suffix, last - i, next_down)
+            up, next_up = down, next_down
+            store(width, prefix, middle - 1, up)
+            store(width, prefix, last, next_up)
+        else:
+            for i in range(1, block):
+                up = combine(code, up, load(width, states, start + i))
+                store(width, prefix, start + i, up)
+                next_up = combine(code, next_up, load(width, states, middle + i))
+                store(width, prefix, middle + i, next_up)
+                down = combine(code, load(width, states, middle - 1 - i), down)
+                store(width, suffix, middle - 1 - i, down)
+                next_down = combine(code, load(width, states, last - i), next_down)
+                store(width, suffix, last - i, next_down)
+        store(width, table, 2 * p, up)
+        store(width, table, 2 * p + 1, next_up)
+
+
+@inlined
+def _scan_block(code, width, states, start, last, prefix, suffix):  # type: ignore[no-untyped-def]
+    """Prefixes and suffixes of one block, which may be the short one at the end."""
+    up, down = load(width, states, start), load(width, states, last)
+    store(width, prefix, start, up)
+    store(width, suffix, last, down)
+    for i in range(1, last - start + 1):
+        up = combine(code, up, load(width, states, start + i))
+        store(width, prefix, start + i, up)
+        down = combine(code, load(width, states, last - i), down)
+        store(width, suffix, last - i, down)
+
+
+@inlined
+def _build_levels(code, width, table, blocks, levels, reach):  # type: ignore[no-untyped-def]
+    """The levels above the totals, as far from each middle as any run reaches."""
+    for level in range(1, levels):
+        row = level * blocks
+        middle = 1 << level
+        span = min(middle, reach)
+        while middle < blocks:
+            total = load(width, table, middle - 1)
+            store(width, table, row + middle - 1, total)
+            for x in range(middle - 2, middle - span - 1, -1):
+                total = combine(code, load(width, table, x), total)
+                store(width, table, row + x, total)
+            total = load(width, table, middle)
+            store(width, table, row + middle, total)
+            for x in range(middle + 1, min(middle + span, blocks)):
+                total = combine(code, total, load(width, table, x))
+                store(width, table, row + x, total)
+            middle += 2 << level
+
+
+@inlined
+def _within_block(code, width, states, a, b, shift, prefix, suffix):  # type: ignore[no-untyped-def]
+    """A run that no whole block lies in: the end of a block, its start, or to be recomputed."""
+    inside = (1 << shift) - 1
+    if (b + 1) & inside == 0:
+        return load(width, suffix, a)
+    if a & inside == 0:
+        return load(width, prefix, b)
+    total = load(width, states, a)
+    for i in range(a + 1, b + 1):
+        total = combine(code, total, load(width, states, i))
+    return total

@@ -79,7 +79,7 @@ def _priced(plan: Plan, nodes: np.ndarray, strength: np.ndarray) -> Plan:
     timed, problem, before = problem_of(plan, strength.tolist())
     costs = problem.costs(before.on(nodes[timed]))
     # Windows in rows cost the same wherever they are.
-    rest = plan.cost - problem_of(plan)[1].costs(before).total
+    rest = plan.cost - problem.costs(before).total
     price = dict(zip(timed, costs.trees.tolist()))
     trees = tuple(
         replace(tree, node=node, cost=price.get(number, tree.cost))
