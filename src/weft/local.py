@@ -101,9 +101,9 @@ class LocalRun:
         chunks = [table.slice(at, rows) for at in range(0, table.num_rows, rows)]
         work = self._pool.map(lambda c: partial(c, self.program, self.watermark, self.threads), chunks)
         pieces: list[Piece] = []
-        for seen, made in work:
-            self.seen += seen
-            pieces += made
+        for made in work:
+            self.seen += made.seen
+            pieces += made.pieces
         if self.seen.max_time is not None:
             now = self.seen.max_time - self.lateness
             self.watermark = now if self.watermark is None else max(self.watermark, now)

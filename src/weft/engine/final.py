@@ -7,7 +7,7 @@ the tree's technique combines, part by part, the runs of all queries that need t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
@@ -21,6 +21,7 @@ from weft.aggregates.monoid import merge
 from weft.engine.counting import count_rows
 from weft.engine.due import NEVER, is_due
 from weft.engine.program import Entry, Program
+from weft.engine.shards import MOST_PAIRS, bounded
 from weft.engine.spread import Spread, spread
 from weft.engine.state import Counted, GroupingState, Piece, State
 from weft.errors import AggregateError, AnswerOverflow
@@ -32,9 +33,6 @@ from weft.slicing import align
 
 END = np.iinfo(np.int64).max
 """The watermark that closes every window."""
-
-MOST_SPREAD = 1 << 22
-"""Cells times predicates that they satisfy, taken at once."""
 
 
 def final(
@@ -65,10 +63,12 @@ def final(
     for (tree, grouping), asking in asked.items():
         held = state.groupings[grouping]
         assert isinstance(held, GroupingState)
-        for some in blocks_of(asking, held):
-            view = View(held, program.trees[tree], [entry.predicate for entry, _ in some])
-            for entry, due in some:
-                view.ask(entry, *due)
+        predicates = sorted({entry.predicate for entry, _ in asking})
+        for some in bounded(predicates, held.satisfying(), MOST_PAIRS):
+            view = View(held, program.trees[tree], some)
+            for entry, due in asking:
+                if entry.predicate in some:
+                    view.ask(entry, *due)
             results |= {e.query.name: t for e in view.runs if (t := _answer(program, view, e)).num_rows}
     state.advance(watermark)
     return state, {q.name: results[q.name] for q in program.queries if q.name in results}
@@ -76,24 +76,6 @@ def final(
 
 Due: TypeAlias = tuple[np.ndarray | int, np.ndarray | int]
 """After which instant windows are due, and until which, for all groups or for each."""
-
-
-def blocks_of(
-    asking: Sequence[tuple[Entry, Due]], held: GroupingState
-) -> Iterator[list[tuple[Entry, Due]]]:
-    """The entries in blocks whose predicates are satisfied by a bounded number of cells together."""
-    weights = held.satisfying()
-    block: list[tuple[Entry, Due]] = []
-    weight, known = 0, set[int]()
-    for entry, due in sorted(asking, key=lambda each: each[0].predicate):
-        more = 0 if entry.predicate in known else int(weights[entry.predicate])
-        if block and weight + more > MOST_SPREAD:
-            yield block
-            block, weight, known, more = [], 0, set(), int(weights[entry.predicate])
-        block.append((entry, due))
-        weight += more
-        known.add(entry.predicate)
-    yield block
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +96,7 @@ class View:
     cell, only the predicates that it satisfies hear.
     """
 
-    def __init__(self, grouping: GroupingState, tree: Tree, predicates: Iterable[int]) -> None:
+    def __init__(self, grouping: GroupingState, tree: Tree, predicates: list[int]) -> None:
         self.grouping, self.tree = grouping, tree
         self.cells = grouping.settle()
         self.runs: dict[Entry, Runs] = {}
@@ -122,8 +104,8 @@ class View:
         starts = grouping.starts
         if tree.progressions != grouping.grouping.progressions:
             starts = align(tree.progressions, starts)
-        self.predicates = sorted(set(predicates))
-        satisfied = grouping.bitmaps()[:, self.predicates]
+        self.predicates = predicates
+        satisfied = grouping.bitmaps()[:, predicates]
         cell_starts = starts[self.cells.slice]
         # Cells can be taken as they are, by all, unless signatures or finer edges split the tree's slices.
         self._spread: Spread | None = None
@@ -148,7 +130,9 @@ class View:
         """Where each group's cells begin that satisfy the predicate, and the end."""
         first, last = self._region(predicate)
         inside = slice(*np.searchsorted(self._changes, (first + 1, last)))
-        return np.concatenate([[first] if last > first else [], self._changes[inside], [last]]).astype(np.int64)
+        return np.concatenate([[first] if last > first else [], self._changes[inside], [last]]).astype(
+            np.int64
+        )
 
     def ask(self, entry: Entry, after: np.ndarray | int, until: np.ndarray | int) -> None:
         """Find the windows of a query that end after ``after`` and not after ``until``, which groups may have

@@ -97,6 +97,20 @@ class KeyIndex:
             numbers = pairs.encode(pa.array((numbers << 32) | values.encode(column)))
         return numbers
 
+    def encode_from(self, other: KeyIndex, columns: Sequence[int], numbers: np.ndarray) -> np.ndarray:
+        """The numbers here of keys that are some columns of another index's keys.
+
+        >>> both, one = KeyIndex([pa.string(), pa.int64()]), KeyIndex([pa.int64()])
+        >>> numbers = both.encode([pa.array(["a", "b", "a"]), pa.array([1, 1, 2])])
+        >>> one.encode_from(both, [1], numbers).tolist()
+        [0, 0, 1]
+        """
+        used = np.unique(numbers)
+        decoded = other.decode(used)
+        moves = np.zeros(len(other), dtype=np.int64)
+        moves[used] = self.encode([decoded[c] for c in columns], len(used))
+        return moves[numbers]
+
     def value_numbers(self, numbers: np.ndarray) -> list[np.ndarray]:
         """For each column, the number of its value in each of these keys."""
         columns: list[np.ndarray] = []

@@ -84,6 +84,11 @@ class Grouping:
         """The predicates of its queries."""
         return tuple(dict.fromkeys(p for needing in self.needed_by for p in needing))
 
+    @property
+    def needs(self) -> dict[Part, tuple[int, ...]]:
+        """Which predicates need each part."""
+        return dict(zip(self.parts, self.needed_by))
+
 
 @dataclass(frozen=True)
 class Program:
@@ -113,6 +118,19 @@ class Program:
     def counts_rows(self) -> bool:
         """Whether any window is counted in rows."""
         return any(g.axis is Axis.ROWS for g in self.groupings)
+
+    @cached_property
+    def families(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
+        """The predicates of each grouping, those of a tree together; trees with one in common are one."""
+        families: list[list[set[int]]] = [[] for _ in self.groupings]
+        members: dict[tuple[int, int], set[int]] = {}
+        for entry in self.entries:
+            members.setdefault((entry.grouping, entry.tree), set()).add(entry.predicate)
+        for (grouping, _), predicates in members.items():
+            apart = [each for each in families[grouping] if not each & predicates]
+            joined = predicates.union(*(each for each in families[grouping] if each & predicates))
+            families[grouping] = [*apart, joined]
+        return tuple(tuple(tuple(sorted(each)) for each in some) for some in families)
 
     @cached_property
     def queries(self) -> tuple[Query, ...]:

@@ -61,10 +61,10 @@ class MapTask:
         skipped: list[str] = []
         pieces = _Gathered(program)
         for chunk in self.input.chunks(batches, origin, program):
-            found, made = partial(chunk.table, program, self.step.watermark, self.step.buckets)
-            seen += found + Seen(rows=chunk.bad, bad=chunk.bad)
+            made = partial(chunk.table, program, self.step.watermark, self.step.buckets)
+            seen += made.seen + Seen(rows=chunk.bad, bad=chunk.bad)
             skipped += chunk.skipped
-            pieces.add(made)
+            pieces.add(made.pieces)
         said = {"seen": asdict(seen), "skipped": skipped, "seconds": time.perf_counter() - began}
         for bucket in range(self.step.buckets):
             yield note(said, bucket=bucket, origin=origin)
