@@ -15,6 +15,7 @@ from weft.duration import parse_duration
 from weft.engine.final import END, final
 from weft.engine.partial import Seen, partial
 from weft.engine.program import Program, compile_plan
+from weft.engine.sharing import Choice, total
 from weft.engine.state import Piece, State
 from weft.errors import JobError
 from weft.optimize import plan as make_plan
@@ -76,6 +77,8 @@ def run(
 class LocalRun:
     """A stream in this process: feed it batches with ``step``, end it with ``close``.
 
+    ``choices`` says what the last batch shared.
+
     >>> import datetime, weft
     >>> from weft.engine.program import compile_plan
     >>> queries = weft.sql("-- name: n\\nSELECT count(*) AS n FROM s [RANGE '1 min']")
@@ -90,6 +93,7 @@ class LocalRun:
         self.threads = threads or os.cpu_count() or 1
         self.states = [State(program, bucket) for bucket in range(self.threads)]
         self.seen = Seen()
+        self.choices: list[Choice] = []
         self.watermark: int | None = None
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="weft")
 
@@ -101,9 +105,12 @@ class LocalRun:
         chunks = [table.slice(at, rows) for at in range(0, table.num_rows, rows)]
         work = self._pool.map(lambda c: partial(c, self.program, self.watermark, self.threads), chunks)
         pieces: list[Piece] = []
+        choices: list[Choice] = []
         for made in work:
             self.seen += made.seen
             pieces += made.pieces
+            choices += made.choices
+        self.choices = total(choices)
         if self.seen.max_time is not None:
             now = self.seen.max_time - self.lateness
             self.watermark = now if self.watermark is None else max(self.watermark, now)

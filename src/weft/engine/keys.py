@@ -15,6 +15,9 @@ import pyarrow.compute as pc
 
 from weft.aggregates.word import order_floats
 
+DENSE = 1 << 16
+"""Pairs of values that are looked up in a table, however few the rows."""
+
 
 class ValueIndex:
     """The distinct values of one column, numbered as they come.
@@ -92,9 +95,10 @@ class KeyIndex:
         """The number of each row's key."""
         if not self.types:
             return np.zeros(rows or 0, dtype=np.int64)
-        numbers = self._values[0].encode(columns[0])
+        numbers, known = self._values[0].encode(columns[0]), len(self._values[0])
         for values, pairs, column in zip(self._values[1:], self._pairs, columns[1:]):
-            numbers = pairs.encode(pa.array((numbers << 32) | values.encode(column)))
+            numbers = _paired(pairs, numbers, known, values.encode(column), len(values))
+            known = len(pairs)
         return numbers
 
     def encode_from(self, other: KeyIndex, columns: Sequence[int], numbers: np.ndarray) -> np.ndarray:
@@ -148,6 +152,18 @@ class KeyIndex:
             hashes = _hash(values._probe)
             mixed = (mixed * np.uint64(0x9E3779B97F4A7C15)) ^ hashes[column]
         return ((mixed ^ (mixed >> np.uint64(31))) % np.uint64(count)).astype(np.int64)
+
+
+def _paired(pairs: ValueIndex, left: np.ndarray, lefts: int, right: np.ndarray, rights: int) -> np.ndarray:
+    """The numbers of pairs of numbers; hashed one by one only where there could be very many."""
+    if lefts * rights > max(DENSE, 2 * len(left)):
+        return pairs.encode(pa.array((left << 32) | right))
+    both = left * rights + right
+    table = np.full(lefts * rights, -1, dtype=np.int64)
+    table[both] = 0
+    found = np.flatnonzero(table + 1)
+    table[found] = pairs.encode(pa.array((found // rights << 32) | found % rights))
+    return table[both]
 
 
 def _hash(values: pa.Array) -> np.ndarray:

@@ -173,7 +173,8 @@ def unshared(rows: Signed, groups: np.ndarray, parts: Needed, predicates: Sequen
         cells, at, alone, group, count = number_cells(rows.at[row], place, groups[row], counts)
         states = {}
         for part, each in lifted.items():
-            states[part] = _added(part, cells, count, each and each.take(row))
+            mine = np.isin(some, parts[part])[place]
+            states[part] = _added(part, cells[mine], count, each and each.take(row[mine]))
         yield Shards(at, alone, group, one_hot(np.array(some), rows.bitmaps.shape[1]), states)
 
 

@@ -26,14 +26,18 @@ from weft.engine.program import Axis, Program
 from weft.engine.shards import Shards, Signed
 
 SAMPLE = 4096
+MOST_ALONE = 4
+"""Predicates that a row satisfies, beyond which it is always shared."""
+
 FEWEST = 16 * SAMPLE
 """Rows below which different group-bys are not worth bringing together."""
 
 # Nanoseconds on one core of a common server: only their proportions matter.
-ROW = 12.0  # a row put into a cell that is addressed directly
-HASHED = 30.0  # the same, where cells are found by hashing
+KEY = 8.0  # one column of a row's key looked up
+ROW = 2.0  # a row put into a cell that is addressed directly
+HASHED = 25.0  # the same, where cells are as many as rows and found by hashing
 ADD = 3.0  # a row, or a state, added to one part of its cell
-CELL = 150.0  # a partial packed, sent, merged into the state and kept
+CELL = 200.0  # a partial packed, sent, merged into the state and kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,25 +96,25 @@ def total(choices: Iterable[Choice]) -> list[Choice]:
 
 def alone(program: Program, number: int, rows: Signed) -> list[tuple[tuple[int, ...], Choice]]:
     """The predicates of a grouping that are better not shared, tree by tree, with the counts that say so."""
-    grouping, found = program.groupings[number], []
-    counts = rows.rows_of()
+    grouping, counts, found = program.groupings[number], rows.rows_of(), []
     for predicates in program.families[number]:
-        bits = rows.bitmaps[:, predicates]
-        satisfied = bits.sum(axis=1)
+        satisfied = rows.bitmaps[:, predicates].sum(axis=1)
         some, pairs = int(counts[satisfied > 0].sum()), int(counts @ satisfied)
-        # Rows that satisfy several predicates each are worth bringing together first, whatever they share.
-        if len(predicates) < 2 or pairs > 2 * some or len(bits) <= len(predicates):
+        # Where signatures are few, or rows satisfy many predicates, what they share is worth finding.
+        if len(rows.bitmaps) <= len(predicates) or pairs > MOST_ALONE * some:
             continue
         mine = rows.of(predicates)
         shards = estimated_cells(mine, grouping.keys)
         slices = estimated_cells(replace(mine, signature=np.zeros(0, np.int32)), grouping.keys)
         partials = min(pairs, slices * len(predicates))
-        parts = len(grouping.parts)
-        shared = some * (HASHED + ADD * parts) + shards * (CELL + ADD * parts * pairs / max(some, 1))
-        if pairs * (ROW + ADD * parts) + partials * CELL < shared:
-            choice = Choice(
-                grouping.keys, "unshared", len(predicates), some, pairs, len(mine.bitmaps), shards, partials
-            )
+        # Alone, a predicate's rows are added to the parts that it needs; together, all rows to all parts.
+        rows_of = dict(zip(predicates, counts @ rows.bitmaps[:, predicates]))
+        adds = ADD * sum(rows_of.get(p, 0) for needing in grouping.needed_by for p in needing)
+        shared = some * ((ROW if 4 * shards < some else HASHED) + ADD * len(grouping.parts))
+        shared += CELL * min(shards, partials) + adds * shards / max(some, 1)
+        if pairs * ROW + adds + CELL * partials < shared:
+            sets = len(mine.bitmaps)
+            choice = Choice(grouping.keys, "unshared", len(predicates), some, pairs, sets, shards, partials)
             found.append((predicates, choice))
     return found
 
@@ -137,7 +141,7 @@ def together(program: Program, rows: Signed) -> list[list[int]]:
 
     def cost(numbers: list[int]) -> float:
         (keys, _), parts = union_keys(program, numbers), union_parts(program, numbers)
-        rows_cost = len(rows.times) * (ROW * max(len(keys), 1) + ADD * len(parts))
+        rows_cost = len(rows.times) * (KEY * len(keys) + ROW + ADD * len(parts))
         if len(numbers) == 1:
             return rows_cost
         named = frozenset(keys)
@@ -153,7 +157,7 @@ def together(program: Program, rows: Signed) -> list[list[int]]:
         )
         if saving <= 0:
             break
-        sets = [s for s in sets if s not in (one, other)] + [[*one, *other]]
+        sets = sorted([*(s for s in sets if s not in (one, other)), sorted([*one, *other])])
     return sets
 
 
