@@ -16,6 +16,7 @@ from weft.local import LocalRun, run
 from weft.optimize import plan
 from weft.plan import Plan, Tree
 from weft.query import Aggregate, Query, Window
+from weft.sample import sharing
 from weft.sql import sql
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ __all__ = [
     "run",
     "session",
     "share",
+    "sharing",
     "sql",
     "stream",
 ]

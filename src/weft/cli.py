@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 a run failed, 2 the input (command line, queries, job file
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from enum import StrEnum
 from importlib import metadata
 from json import dumps
@@ -20,7 +21,7 @@ import weft
 from weft import bench as benchmarks
 from weft import demo as demonstration
 from weft import job as jobs
-from weft import launch
+from weft import launch, sample
 from weft.cost import constants
 from weft.define import defined_in, load_aggregates
 from weft.errors import CheckpointError, JobError, QueryError, WeftError
@@ -98,6 +99,17 @@ def plan(
         list[Path] | None,
         typer.Option(help="A Python file that defines aggregates; can be given again.", metavar="FILE"),
     ] = None,
+    rows: Annotated[
+        Path | None,
+        typer.Option(
+            "--sample",
+            help="Rows of the stream (Parquet, CSV, JSON), to count what they share.",
+            metavar="FILE",
+        ),
+    ] = None,
+    time: Annotated[
+        str | None, typer.Option(help="The sample's time column, where several could be.", metavar="COLUMN")
+    ] = None,
 ) -> None:
     """Show what the queries would share, and what that should cost."""
     if sum((json, svg is not None, why is not None)) > 1:
@@ -111,7 +123,7 @@ def plan(
         "constants": constants(),
     }
     if strategy == "all":
-        if svg or why:
+        if svg or why or rows:
             raise JobError("--strategy all gives a table or --json; name one strategy to see its plan")
         found = compare(asked, **options)
         if json:
@@ -120,14 +132,16 @@ def plan(
             out.print(_compared(found))
         return
     made = weft.plan(asked, strategy=strategy, **options)
+    sampled = sample.sharing(made, sample.read_sample(rows), time) if rows else []
     if svg:
         _write(svg, made.to_svg())
     elif json:
-        print(made.to_json())
+        shown = {"sharing": [asdict(choice) for choice in sampled]} if rows else {}
+        print(dumps(made.to_dict() | shown, indent=2))
     elif why:
         print(explain(made, why))
     else:
-        print("\n".join([str(made), *defined_in(asked)]))
+        print("\n".join([str(made), *defined_in(asked), *map(str, sampled)]))
         if rate is None:
             print(f"{made.rate:,.6g} rows/s are assumed; --rate says how many there are")
 

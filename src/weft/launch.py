@@ -6,6 +6,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
@@ -111,6 +112,7 @@ def _step(running: LocalRun, sink: Sink, report: Report, seq: int, batch: pa.Tab
             "state_rows": sum(state.rows for state in running.states),
             "state_bytes": sum(state.bytes for state in running.states),
             "seconds": seconds,
+            "sharing": [asdict(choice) for choice in running.choices],
         }
     )
 

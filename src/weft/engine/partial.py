@@ -155,9 +155,11 @@ def _share(program: Program, rows: Signed, buckets: int, made: Partials) -> None
             continue
         for predicates, choice in alone(program, number, rows):
             mine, keys = rows.of(predicates), key_index(grouping.keys, grouping.key_types)
+            left = 0
             for shards in unshared(mine, _groups(keys, grouping.keys, mine), grouping.needs, predicates):
                 made.pieces.extend(_split(program, number, mine, keys, shards, buckets))
-            made.choices.append(choice)
+                left += len(shards)
+            made.choices.append(replace(choice, partials=left))
             shared[number] = [p for p in shared[number] if p not in predicates]
     for numbers in together(program, rows):
         _share_together(program, rows, {n: shared[n] for n in numbers if shared[n]}, buckets, made)

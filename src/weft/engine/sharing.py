@@ -13,9 +13,10 @@ Group-bys that differ are made from the groups of all their columns together whe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -58,13 +59,18 @@ class Choice:
     partials: int
     made_of: tuple[str, ...] = ()
 
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Choice:
+        """The inverse of ``dataclasses.asdict``, also after a way through JSON."""
+        return cls(**{**data, "keys": tuple(data["keys"]), "made_of": tuple(data["made_of"])})
+
     def __str__(self) -> str:
         by = ", ".join(self.keys) or "nothing"
         first = f" (grouped by {', '.join(self.made_of)} first)" if self.made_of else ""
         return (
-            f"by {by}{first}: {self.how}; {self.rows:,} rows satisfy {self.pairs / max(self.rows, 1):.3g} of "
-            f"{self.predicates:,} predicates each, in {self.signatures:,} fragments and {self.shards:,} "
-            f"shards; {self.partials:,} partials"
+            f"by {by}{first}: {self.how}; of {self.predicates:,} predicates a row satisfies "
+            f"{self.pairs / max(self.rows, 1):.3g}; rows {self.rows:,}, fragments {self.signatures:,}, "
+            f"shards {self.shards:,}, partials {self.partials:,}"
         )
 
 
@@ -73,7 +79,7 @@ def total(choices: Iterable[Choice]) -> list[Choice]:
 
     >>> one = Choice(("symbol",), "shared", 3, rows=10, pairs=20, signatures=2, shards=4, partials=4)
     >>> print(total([one, one])[0])
-    by symbol: shared; 20 rows satisfy 2 of 3 predicates each, in 2 fragments and 8 shards; 8 partials
+    by symbol: shared; of 3 predicates a row satisfies 2; rows 20, fragments 2, shards 8, partials 8
     """
     sums: dict[tuple[object, ...], Choice] = {}
     for new in choices:
@@ -101,7 +107,7 @@ def alone(program: Program, number: int, rows: Signed) -> list[tuple[tuple[int, 
         satisfied = rows.bitmaps[:, predicates].sum(axis=1)
         some, pairs = int(counts[satisfied > 0].sum()), int(counts @ satisfied)
         # Where signatures are few, or rows satisfy many predicates, what they share is worth finding.
-        if len(rows.bitmaps) <= len(predicates) or pairs > MOST_ALONE * some:
+        if np.count_nonzero(satisfied) <= len(predicates) or pairs > MOST_ALONE * some:
             continue
         mine = rows.of(predicates)
         shards = estimated_cells(mine, grouping.keys)
@@ -113,7 +119,7 @@ def alone(program: Program, number: int, rows: Signed) -> list[tuple[tuple[int, 
         shared = some * ((ROW if 4 * shards < some else HASHED) + ADD * len(grouping.parts))
         shared += CELL * min(shards, partials) + adds * shards / max(some, 1)
         if pairs * ROW + adds + CELL * partials < shared:
-            sets = len(mine.bitmaps)
+            sets = int(np.any(mine.bitmaps, axis=1).sum())
             choice = Choice(grouping.keys, "unshared", len(predicates), some, pairs, sets, shards, partials)
             found.append((predicates, choice))
     return found

@@ -21,6 +21,7 @@ from weft.engine.final import final
 from weft.engine.layers import add_layer
 from weft.engine.partial import Seen, partial
 from weft.engine.program import Program
+from weft.engine.sharing import Choice, total
 from weft.engine.state import Piece, State, merge_pieces
 from weft.files import Chunk
 from weft.spark import cache
@@ -60,12 +61,15 @@ class MapTask:
         seen = Seen()
         skipped: list[str] = []
         pieces = _Gathered(program)
+        choices: list[Choice] = []
         for chunk in self.input.chunks(batches, origin, program):
             made = partial(chunk.table, program, self.step.watermark, self.step.buckets)
             seen += made.seen + Seen(rows=chunk.bad, bad=chunk.bad)
             skipped += chunk.skipped
             pieces.add(made.pieces)
+            choices += made.choices
         said = {"seen": asdict(seen), "skipped": skipped, "seconds": time.perf_counter() - began}
+        said["choices"] = [asdict(choice) for choice in total(choices)]
         for bucket in range(self.step.buckets):
             yield note(said, bucket=bucket, origin=origin)
         for piece in pieces.merged():
@@ -102,6 +106,7 @@ class BucketTask:
         clock.lap("final")
         report: dict[str, Any] = {"seen": asdict(seen), "state": how, "watermark": watermark}
         report["skipped"] = [name for n in notes for name in n["skipped"]]
+        report["choices"] = [choice for n in notes for choice in n["choices"]]
         report["map"] = max((n["seconds"] for n in notes), default=0.0)
         if step.saved:
             named = (step.saved.seq, f"{step.saved.token}-{_attempt()}")
