@@ -9,8 +9,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
+from functools import partial as partial_of
 from itertools import pairwise
-from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,7 @@ from weft.engine.program import Axis, Program
 from weft.engine.shards import Shards, Signed, shards_of, unshared
 from weft.engine.sharing import Choice, alone, together, union_keys, union_parts, worth_spreading
 from weft.engine.signature import pack, signatures
+from weft.engine.spread import Slices
 from weft.engine.state import Piece
 from weft.expr import Evaluator
 from weft.slicing import slices_of
@@ -115,10 +117,6 @@ def _times(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     return times, sane & column.is_valid().to_numpy(zero_copy_only=False)
 
 
-Slices: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""Starts and ends of slices, and the slice of each row (-1: none)."""
-
-
 def _in_time(
     program: Program, times: np.ndarray, keep: np.ndarray, watermark: int | None
 ) -> tuple[Slices, int]:
@@ -153,13 +151,13 @@ def _share(program: Program, rows: Signed, buckets: int, made: Partials) -> None
         shared[number] = list(grouping.predicates)
         if grouping.axis is not Axis.TIME:
             continue
-        for predicates, choice in alone(program, number, rows):
-            mine, keys = rows.of(predicates), key_index(grouping.keys, grouping.key_types)
-            left = 0
-            for shards in unshared(mine, _groups(keys, grouping.keys, mine), grouping.needs, predicates):
-                made.pieces.extend(_split(program, number, mine, keys, shards, buckets))
-                left += len(shards)
-            made.choices.append(replace(choice, partials=left))
+        keys = key_index(grouping.keys, grouping.key_types)
+        groups = cache(partial_of(_groups, keys, grouping.keys, rows))
+        for places, predicates, choice in alone(program, number, rows, groups):
+            mine = rows.of(predicates)
+            shards = unshared(mine, groups(), grouping.needs, places, predicates)
+            made.pieces.extend(_split(program, number, keys, shards, buckets))
+            made.choices.append(replace(choice, partials=len(shards)))
             shared[number] = [p for p in shared[number] if p not in predicates]
     for numbers in together(program, rows):
         _share_together(program, rows, {n: shared[n] for n in numbers if shared[n]}, buckets, made)
@@ -179,9 +177,10 @@ def _share_together(
             coarser = mine.encode_from(keys, [names.index(k) for k in grouping.keys], whole.group)
             shards = whole.regrouped(coarser, grouping.parts, predicates)
         count, how = len(shards), "shared"
-        if worth_spreading(shards, predicates):
-            shards, how = shards.spread(predicates), "spread"
-        made.pieces.extend(_split(program, number, rows, mine, shards, buckets))
+        places = worth_spreading(program, number, predicates, shards)
+        if places is not None:
+            shards, how = shards.spread(places, predicates), "spread"
+        made.pieces.extend(_split(program, number, mine, shards, buckets))
         satisfied = rows.bitmaps[:, predicates]
         rows_of, sets = rows.rows_of(), len(np.unique(satisfied[satisfied.any(axis=1)], axis=0))
         made.choices.append(
@@ -205,16 +204,14 @@ def _line_up(program: Program, rows: Signed, buckets: int, made: Partials) -> No
         if grouping.axis is Axis.WAITING:
             mine, keys = rows.of(grouping.predicates), key_index(grouping.keys, grouping.key_types)
             shards = shards_of(mine, _groups(keys, grouping.keys, mine), grouping.needs)
-            made.pieces.extend(_split(program, number, mine, keys, shards, buckets))
+            made.pieces.extend(_split(program, number, keys, shards, buckets))
 
 
 def _groups(keys: KeyIndex, names: Sequence[str], rows: Signed) -> np.ndarray:
     return keys.encode([rows.evaluator.batch.column(name) for name in names], len(rows.times))
 
 
-def _split(
-    program: Program, number: int, rows: Signed, keys: KeyIndex, shards: Shards, buckets: int
-) -> list[Piece]:
+def _split(program: Program, number: int, keys: KeyIndex, shards: Shards, buckets: int) -> list[Piece]:
     """One piece per bucket that has a partial."""
     if not len(shards):
         return []
@@ -222,8 +219,8 @@ def _split(
     packed = pa.array(pack(shards.bitmaps), pa.binary())
     columns = [
         *zip((f"key.{k}" for k in grouping.keys), keys.dictionary_columns(shards.group)),
-        ("slice_start", pa.array(rows.starts[shards.at])),
-        ("slice_end", pa.array(rows.ends[shards.at])),
+        ("slice_start", pa.array(shards.starts[shards.at])),
+        ("slice_end", pa.array(shards.ends[shards.at])),
         ("signature", pa.DictionaryArray.from_arrays(pa.array(shards.signature.astype(np.int32)), packed)),
     ]
     for part in grouping.parts:

@@ -22,7 +22,7 @@ from weft.expr import arrow_type, check, check_predicate, sql_type
 from weft.final import check_technique
 from weft.plan import Plan, Tree
 from weft.query import Aggregate, Column, Expr, Query, Window
-from weft.slicing import Progression
+from weft.slicing import SLICERS, Progression, reduce_progressions
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +131,15 @@ class Program:
             joined = predicates.union(*(each for each in families[grouping] if each & predicates))
             families[grouping] = [*apart, joined]
         return tuple(tuple(tuple(sorted(each)) for each in some) for some in families)
+
+    @cached_property
+    def edges(self) -> dict[tuple[int, int], tuple[Progression, ...]]:
+        """Where the queries of each grouping and predicate need their rows cut."""
+        needed: dict[tuple[int, int], list[Progression]] = {}
+        for entry in self.entries:
+            cut = SLICERS[self.trees[entry.tree].slicer]
+            needed.setdefault((entry.grouping, entry.predicate), []).extend(cut(entry.query.window))
+        return {where: reduce_progressions(some) for where, some in needed.items()}
 
     @cached_property
     def queries(self) -> tuple[Query, ...]:

@@ -15,8 +15,8 @@ import numpy as np
 from weft.aggregates import Part, States
 from weft.aggregates.monoid import add_rows, merge
 from weft.aggregates.part import Rows
-from weft.engine.cells import number_cells, one_each
-from weft.engine.spread import satisfying
+from weft.engine.cells import compact, count_rows, number_cells, one_each
+from weft.engine.spread import Places
 from weft.expr import Evaluator
 
 MOST_PAIRS = 1 << 22
@@ -69,6 +69,8 @@ class Signed:
 class Shards:
     """Partials: number of slice, signature and group of each, and the states of each part."""
 
+    starts: np.ndarray
+    ends: np.ndarray
     at: np.ndarray
     signature: np.ndarray
     group: np.ndarray
@@ -84,36 +86,28 @@ class Shards:
         signature = moves[self.signature]
         wanted: np.ndarray = np.any(bitmaps, axis=1)
         at = np.where(wanted[signature], self.at, -1)
-        return self._merged(np.arange(len(self)), at, signature, group, bitmaps, parts)
-
-    def spread(self, predicates: Iterable[int]) -> Shards:
-        """Partials of single predicates: a shard goes to each predicate that it satisfies."""
-        chosen = np.array(list(predicates))
-        cell, first = satisfying(self.signature, self.bitmaps[:, chosen])
-        place = np.repeat(np.arange(len(chosen)), np.diff(first))
-        alone = one_hot(chosen, self.bitmaps.shape[1])
-        return self._merged(cell, self.at[cell], place, self.group[cell], alone, self.states)
-
-    def _merged(
-        self,
-        order: np.ndarray,
-        at: np.ndarray,
-        signature: np.ndarray,
-        group: np.ndarray,
-        bitmaps: np.ndarray,
-        parts: Iterable[Part],
-    ) -> Shards:
-        counts = (int(at.max(initial=0)) + 1, len(bitmaps), int(group.max(initial=0)) + 1)
+        counts = (len(self.starts), len(bitmaps), int(group.max(initial=0)) + 1)
         target, at, signature, group, _ = number_cells(at, signature, group, counts)
-        if (target < 0).any():
-            order, target = order[target >= 0], target[target >= 0]
-        target = target.astype(np.int64)
-        states = {}
+        order = np.flatnonzero(target >= 0)
+        target, states = target[order].astype(np.int64), {}
         for part in parts:
             into = part.monoid.identity(len(at))
             merge(part.monoid, into, target, order, self.states[part].words)
             states[part] = States(into, self.states[part].dictionary)
-        return Shards(at, signature, group, bitmaps, states)
+        return Shards(self.starts, self.ends, at, signature, group, bitmaps, states)
+
+    def spread(self, places: Places, predicates: Sequence[int]) -> Shards:
+        """Partials of single predicates: a shard goes to each predicate that it satisfies."""
+        used, group = compact(self.group)
+        into = {
+            part: States(part.monoid.identity(len(places)), s.dictionary) for part, s in self.states.items()
+        }
+        taken = np.zeros(len(places), dtype=np.bool_)
+        for cell, place in places.pairs(self.signature, self.at, group):
+            taken[place] = True
+            for part, states in self.states.items():
+                merge(part.monoid, into[part].words, place, cell, states.words)
+        return _gathered(places, taken, into, used, predicates, self.bitmaps.shape[1])
 
 
 def projected(bitmaps: np.ndarray, predicates: Iterable[int]) -> tuple[np.ndarray, np.ndarray]:
@@ -157,25 +151,46 @@ def shards_of(rows: Signed, groups: np.ndarray, parts: Needed) -> Shards:
     states = {}
     for part, lifted in _lifted(rows, parts).items():
         states[part] = _added(part, cells, count, lifted)
-    return Shards(at, signature, group, rows.bitmaps, states)
+    return Shards(rows.starts, rows.ends, at, signature, group, rows.bitmaps, states)
 
 
-def unshared(rows: Signed, groups: np.ndarray, parts: Needed, predicates: Sequence[int]) -> Iterator[Shards]:
+def unshared(
+    rows: Signed, groups: np.ndarray, parts: Needed, places: Places, predicates: Sequence[int]
+) -> Shards:
     """Aggregate rows once for each predicate that they satisfy, as if no query knew of another."""
     kept = np.flatnonzero(rows.at >= 0)
     signature = rows.signature[kept] if rows.signature.size else np.zeros(len(kept), dtype=np.int32)
+    used, group = compact(groups[kept])
     lifted = _lifted(rows, parts)
-    rows_of = np.bincount(signature, minlength=len(rows.bitmaps)) @ rows.bitmaps.astype(np.int64)
-    for some in bounded(predicates, rows_of, MOST_PAIRS):
-        row, first = satisfying(signature, rows.bitmaps[:, some])
-        row, place = kept[row], np.repeat(np.arange(len(some)), np.diff(first))
-        counts = (len(rows.starts), len(some), int(groups.max(initial=0)) + 1)
-        cells, at, alone, group, count = number_cells(rows.at[row], place, groups[row], counts)
-        states = {}
+    into = {
+        part: States(part.monoid.identity(len(places)), each and each.dictionary)
+        for part, each in lifted.items()
+    }
+    count = np.zeros(len(places), dtype=np.int64)
+    for row, place in places.pairs(signature, rows.at[kept], group):
+        count_rows(place, count)
         for part, each in lifted.items():
-            mine = np.isin(some, parts[part])[place]
-            states[part] = _added(part, cells[mine], count, each and each.take(row[mine]))
-        yield Shards(at, alone, group, one_hot(np.array(some), rows.bitmaps.shape[1]), states)
+            if each is not None:
+                some = each.take(kept[row])
+                add_rows(part.monoid, into[part].words, place.astype(np.int32), some.values, some.valid)
+    into |= {part: States(count.reshape(-1, 1)) for part, each in lifted.items() if each is None}
+    return _gathered(places, count > 0, into, used, predicates, rows.bitmaps.shape[1])
+
+
+def _gathered(
+    places: Places,
+    taken: np.ndarray,
+    states: Mapping[Part, States],
+    groups: np.ndarray,
+    predicates: Sequence[int],
+    width: int,
+) -> Shards:
+    """The partials that were gathered at places, of which some are taken."""
+    occupied = np.flatnonzero(taken)
+    predicate, at, group = places.decode(occupied)
+    kept = {part: States(each.words[occupied], each.dictionary) for part, each in states.items()}
+    alone = one_hot(np.array(predicates), width)
+    return Shards(places.starts, places.ends, at, predicate, groups[group], alone, kept)
 
 
 def bounded(things: Iterable[int], weights: np.ndarray, most: int) -> Iterator[list[int]]:

@@ -13,7 +13,7 @@ Group-bys that differ are made from the groups of all their columns together whe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -22,9 +22,11 @@ import numpy as np
 import pyarrow as pa
 
 from weft.aggregates import Part
-from weft.engine.cells import factorize
+from weft.engine.cells import compact, factorize
 from weft.engine.program import Axis, Program
 from weft.engine.shards import Shards, Signed
+from weft.engine.spread import Places, Slices
+from weft.slicing import Progression, slices_of
 
 SAMPLE = 4096
 MOST_ALONE = 4
@@ -100,10 +102,15 @@ def total(choices: Iterable[Choice]) -> list[Choice]:
     return list(sums.values())
 
 
-def alone(program: Program, number: int, rows: Signed) -> list[tuple[tuple[int, ...], Choice]]:
-    """The predicates of a grouping that are better not shared, tree by tree, with the counts that say so."""
+def alone(
+    program: Program, number: int, rows: Signed, groups: Callable[[], np.ndarray]
+) -> list[tuple[Places, list[int], Choice]]:
+    """The predicates of a grouping that are better not shared, tree by tree, with the counts that say so.
+
+    ``groups`` gives each row's group; it is only called where there may be such predicates.
+    """
     grouping, counts, found = program.groupings[number], rows.rows_of(), []
-    for predicates in program.families[number]:
+    for predicates in map(list, program.families[number]):
         satisfied = rows.bitmaps[:, predicates].sum(axis=1)
         some, pairs = int(counts[satisfied > 0].sum()), int(counts @ satisfied)
         # Where signatures are few, or rows satisfy many predicates, what they share is worth finding.
@@ -111,28 +118,42 @@ def alone(program: Program, number: int, rows: Signed) -> list[tuple[tuple[int, 
             continue
         mine = rows.of(predicates)
         shards = estimated_cells(mine, grouping.keys)
-        slices = estimated_cells(replace(mine, signature=np.zeros(0, np.int32)), grouping.keys)
-        partials = min(pairs, slices * len(predicates))
+        places = places_of(program, number, predicates, mine, groups()[mine.at >= 0])
         # Alone, a predicate's rows are added to the parts that it needs; together, all rows to all parts.
         rows_of = dict(zip(predicates, counts @ rows.bitmaps[:, predicates]))
         adds = ADD * sum(rows_of.get(p, 0) for needing in grouping.needed_by for p in needing)
         shared = some * ((ROW if 4 * shards < some else HASHED) + ADD * len(grouping.parts))
-        shared += CELL * min(shards, partials) + adds * shards / max(some, 1)
-        if pairs * ROW + adds + CELL * partials < shared:
+        shared += CELL * min(shards, len(places)) + adds * shards / max(some, 1)
+        if pairs * ROW + adds + CELL * len(places) < shared:
             sets = int(np.any(mine.bitmaps, axis=1).sum())
-            choice = Choice(grouping.keys, "unshared", len(predicates), some, pairs, sets, shards, partials)
-            found.append((predicates, choice))
+            choice = Choice(
+                grouping.keys, "unshared", len(predicates), some, pairs, sets, shards, len(places)
+            )
+            found.append((places, predicates, choice))
     return found
 
 
-def worth_spreading(shards: Shards, predicates: Sequence[int]) -> bool:
-    """Whether what each predicate has of the shards is less than the shards."""
-    if len(predicates) < 2 or len(shards) < 2:
-        return False
-    satisfied = shards.bitmaps[:, predicates]
-    pairs = np.bincount(shards.signature, minlength=len(satisfied)) @ satisfied.sum(axis=1)
-    _, slices = factorize(shards.at * (int(shards.group.max()) + 1) + shards.group)
-    return min(int(pairs), len(slices) * int(satisfied.any(axis=0).sum())) < len(shards)
+def worth_spreading(
+    program: Program, number: int, predicates: Sequence[int], shards: Shards
+) -> Places | None:
+    """Where what each predicate has of the shards is gathered, if that is less than the shards."""
+    if len(shards) <= len(predicates):
+        return None
+    places = places_of(program, number, predicates, shards, shards.group)
+    return places if len(places) < len(shards) else None
+
+
+def places_of(
+    program: Program, number: int, predicates: Sequence[int], rows: Signed | Shards, groups: np.ndarray
+) -> Places:
+    """Where what these predicates have is gathered: in the slices that their own queries need."""
+    cuts: dict[tuple[Progression, ...], Slices] = {}
+    for predicate in predicates:
+        edges = program.edges[number, predicate]
+        if edges not in cuts:
+            cuts[edges] = slices_of(edges, rows.starts, np.zeros(0, dtype=np.bool_))
+    slices = [cuts[program.edges[number, p]] for p in predicates]
+    return Places(slices, rows.bitmaps[:, predicates], len(compact(groups)[0]))
 
 
 def together(program: Program, rows: Signed) -> list[list[int]]:

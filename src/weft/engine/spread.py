@@ -1,9 +1,15 @@
-"""Spreading: from shards, which carry a set of predicates, to what each predicate has of each slice."""
+"""Spreading: from shards, which carry a set of predicates, to what each predicate has of each slice.
+
+``spread`` keeps the slices as they are, for windows of all lengths to be answered from. ``Places`` has for
+each predicate only the slices that its own queries need, which are often far fewer.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeAlias
 
 import numpy as np
 from numba import njit
@@ -63,6 +69,79 @@ def satisfying(signature: np.ndarray, satisfied: np.ndarray) -> tuple[np.ndarray
     cells = np.empty(first[-1], dtype=np.int64)
     _list(signature, starts, predicate, first[:-1].copy(), cells)
     return cells, first
+
+
+Slices: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Starts and ends of slices, and the slice of each row, or of each finer slice (-1: none)."""
+
+AT_ONCE = 1 << 16
+
+
+class Places:
+    """A place for every predicate, slice of its own queries and group: where its partials are gathered.
+
+    ``slices`` has the slices of each predicate, by those of the cells; ``satisfied`` a row for each
+    signature, a column for each predicate.
+    """
+
+    def __init__(self, slices: Sequence[Slices], satisfied: np.ndarray, groups: int) -> None:
+        self.groups, self.satisfied = groups, satisfied
+        self.starts = np.concatenate([starts for starts, _, _ in slices])
+        self.ends = np.concatenate([ends for _, ends, _ in slices])
+        self._first = np.cumsum([0, *(len(starts) for starts, _, _ in slices)])
+        distinct = {id(at): at for *_, at in slices}
+        numbers = {name: number for number, name in enumerate(distinct)}
+        self._cut = np.array([numbers[id(at)] for *_, at in slices])
+        self._moves = np.stack(list(distinct.values()))
+        of_signature, self._predicate = np.nonzero(satisfied)
+        self._bits = np.searchsorted(of_signature, np.arange(len(satisfied) + 1))
+
+    def __len__(self) -> int:
+        return int(self._first[-1]) * self.groups
+
+    def pairs(
+        self, signature: np.ndarray, at: np.ndarray, group: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Cells and their places, block by block: each cell once for every predicate that it satisfies."""
+        weights = np.cumsum(np.diff(self._bits)[signature])
+        total = int(weights[-1]) if len(weights) else 0
+        cuts = np.searchsorted(weights, np.arange(AT_ONCE, total + AT_ONCE, AT_ONCE), "right")
+        for low, high in pairwise([0, *cuts.tolist()]):
+            high = max(high, low)
+            room = int(weights[high - 1] - (weights[low - 1] if low else 0)) if high > low else 0
+            cell, place = np.empty(room, np.int64), np.empty(room, np.int64)
+            inside = slice(low, high)
+            _place(
+                signature[inside],
+                at[inside],
+                group[inside],
+                self._bits,
+                self._predicate,
+                self._cut,
+                self._moves,
+                self._first,
+                self.groups,
+                cell,
+                place,
+            )
+            yield cell + low, place
+
+    def decode(self, place: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Predicate, slice and group of places."""
+        at, group = np.divmod(place, self.groups)
+        return np.searchsorted(self._first, at, "right") - 1, at, group
+
+
+@njit(cache=True, nogil=True)
+def _place(signature, at, group, bits, predicate, cut, moves, first, groups, cell, place):  # type: ignore[no-untyped-def]
+    k = 0
+    for i in range(signature.size):
+        s = signature[i]
+        for b in range(bits[s], bits[s + 1]):
+            p = predicate[b]
+            cell[k] = i
+            place[k] = (first[p] + moves[cut[p], at[i]]) * groups + group[i]
+            k += 1
 
 
 @njit(cache=True, nogil=True)
