@@ -43,6 +43,7 @@ def forced(way: str) -> Iterator[None]:
         for family in map(list, program.families[number]):
             kept = rows.of(family).at >= 0
             places = places_of(program, number, family, rows.of(family), groups()[kept])
+            assert places is not None
             keys = program.groupings[number].keys
             found.append((places, family, Choice(keys, way, len(family), 0, 0, 0, 0, 0)))
         return found

@@ -19,7 +19,7 @@ import pyarrow as pa
 from weft.engine.due import NEVER, first_ends, last_ends
 from weft.engine.keys import KeyIndex
 from weft.engine.program import Axis, Program
-from weft.engine.shards import Shards, Signed, shards_of, unshared
+from weft.engine.shards import Shards, Signed, projected, shards_of, unshared
 from weft.engine.sharing import Choice, alone, together, union_keys, union_parts, worth_spreading
 from weft.engine.signature import pack, signatures
 from weft.engine.spread import Slices
@@ -181,16 +181,15 @@ def _share_together(
         if places is not None:
             shards, how = shards.spread(places, predicates), "spread"
         made.pieces.extend(_split(program, number, mine, shards, buckets))
-        satisfied = rows.bitmaps[:, predicates]
-        rows_of, sets = rows.rows_of(), len(np.unique(satisfied[satisfied.any(axis=1)], axis=0))
+        satisfied, rows_of = rows.bitmaps[:, predicates].sum(axis=1), rows.rows_of()
         made.choices.append(
             Choice(
                 grouping.keys,
                 how,
                 len(predicates),
-                int(rows_of[satisfied.any(axis=1)].sum()),
-                int(rows_of @ satisfied.sum(axis=1)),
-                sets,
+                int(rows_of[satisfied > 0].sum()),
+                int(rows_of @ satisfied),
+                int(np.any(projected(rows.bitmaps, predicates)[0], axis=1).sum()),
                 count,
                 len(shards),
                 names if len(shared) > 1 else (),

@@ -24,7 +24,7 @@ import pyarrow as pa
 from weft.aggregates import Part
 from weft.engine.cells import compact, factorize
 from weft.engine.program import Axis, Program
-from weft.engine.shards import Shards, Signed
+from weft.engine.shards import MOST_PAIRS, Shards, Signed
 from weft.engine.spread import Places, Slices
 from weft.slicing import Progression, slices_of
 
@@ -119,6 +119,8 @@ def alone(
         mine = rows.of(predicates)
         shards = estimated_cells(mine, grouping.keys)
         places = places_of(program, number, predicates, mine, groups()[mine.at >= 0])
+        if places is None:
+            continue
         # Alone, a predicate's rows are added to the parts that it needs; together, all rows to all parts.
         rows_of = dict(zip(predicates, counts @ rows.bitmaps[:, predicates]))
         adds = ADD * sum(rows_of.get(p, 0) for needing in grouping.needed_by for p in needing)
@@ -140,13 +142,18 @@ def worth_spreading(
     if len(shards) <= len(predicates):
         return None
     places = places_of(program, number, predicates, shards, shards.group)
-    return places if len(places) < len(shards) else None
+    return places if places is not None and len(places) < len(shards) else None
 
 
 def places_of(
     program: Program, number: int, predicates: Sequence[int], rows: Signed | Shards, groups: np.ndarray
-) -> Places:
-    """Where what these predicates have is gathered: in the slices that their own queries need."""
+) -> Places | None:
+    """Where what these predicates have is gathered: in the slices that their own queries need.
+
+    None where even a table of predicates and slices would be too large.
+    """
+    if len(predicates) * len(rows.starts) > MOST_PAIRS:
+        return None
     cuts: dict[tuple[Progression, ...], Slices] = {}
     for predicate in predicates:
         edges = program.edges[number, predicate]

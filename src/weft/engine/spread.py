@@ -89,10 +89,8 @@ class Places:
         self.starts = np.concatenate([starts for starts, _, _ in slices])
         self.ends = np.concatenate([ends for _, ends, _ in slices])
         self._first = np.cumsum([0, *(len(starts) for starts, _, _ in slices)])
-        distinct = {id(at): at for *_, at in slices}
-        numbers = {name: number for number, name in enumerate(distinct)}
-        self._cut = np.array([numbers[id(at)] for *_, at in slices])
-        self._moves = np.stack(list(distinct.values()))
+        # By slice first: the places of one cell lie together.
+        self._place = (np.stack([at for *_, at in slices], axis=1) + self._first[:-1]) * groups
         of_signature, self._predicate = np.nonzero(satisfied)
         self._bits = np.searchsorted(of_signature, np.arange(len(satisfied) + 1))
 
@@ -117,10 +115,7 @@ class Places:
                 group[inside],
                 self._bits,
                 self._predicate,
-                self._cut,
-                self._moves,
-                self._first,
-                self.groups,
+                self._place,
                 cell,
                 place,
             )
@@ -133,14 +128,13 @@ class Places:
 
 
 @njit(cache=True, nogil=True)
-def _place(signature, at, group, bits, predicate, cut, moves, first, groups, cell, place):  # type: ignore[no-untyped-def]
+def _place(signature, at, group, bits, predicate, places, cell, place):  # type: ignore[no-untyped-def]
     k = 0
     for i in range(signature.size):
-        s = signature[i]
+        s, a, g = signature[i], at[i], group[i]
         for b in range(bits[s], bits[s + 1]):
-            p = predicate[b]
             cell[k] = i
-            place[k] = (first[p] + moves[cut[p], at[i]]) * groups + group[i]
+            place[k] = places[a, predicate[b]] + g
             k += 1
 
 
