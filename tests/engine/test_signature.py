@@ -229,9 +229,8 @@ def test_what_a_predicate_did_not_need_is_not_bad():
     predicates = [where("x <> 0 AND 1 / x > 0.1"), where("n = 1 AND 1 / x > 0.4"), where("n < 5")]
     evaluator = Evaluator(batch)
     numbers, bitmaps = signatures(predicates, evaluator, 4)
-    assert bitmaps[numbers].tolist() == [[False, False, True], [True, True, True], [False, False, True]] + [
-        [False, False, True]
-    ]
+    only_last = [False, False, True]
+    assert bitmaps[numbers].tolist() == [only_last, [True, True, True], only_last, only_last]
     assert evaluator.bad == 1
     with pytest.raises(QueryError, match=r"division by zero.*row 0 of the batch"):
         signatures(predicates, Evaluator(batch, strict=True), 4)

@@ -17,6 +17,7 @@ from weft.aggregates.word import order_floats, unorder_floats
 from weft.expr.arrays import as_mask, from_values, valid_of, values_of
 
 ALL_VALID = np.zeros(0, dtype=np.bool_)
+SPANS = 4096
 
 
 class Constants(Protocol):
@@ -47,6 +48,7 @@ class Numbers:
 
     def __init__(self, constants: pa.Array) -> None:
         self.keys = np.unique(_ordered(constants))
+        self.guide, self.shift = _guide(self.keys)
         if pa.types.is_floating(constants.type):
             exact = unorder_floats(self.keys)
             below = np.where(np.isnan(exact), np.inf, np.nextafter(exact, -np.inf))
@@ -63,7 +65,7 @@ class Numbers:
     def find(self, values: pa.Array, named: np.ndarray) -> np.ndarray:
         """``named[place]`` for the place of each value."""
         found = np.empty(len(values), dtype=np.int32)
-        _find_numbers(_ordered(values), _valid(values), self.keys, named, found)
+        _find_numbers(_ordered(values), _valid(values), self.keys, self.guide, self.shift, named, found)
         return found
 
 
@@ -95,6 +97,21 @@ def _ordered(values: pa.Array) -> np.ndarray:
     return order_floats(plain) if pa.types.is_floating(values.type) else plain.astype(np.int64, copy=False)
 
 
+def _guide(keys: np.ndarray) -> tuple[np.ndarray, np.uint64]:
+    """How many keys lie before each of at most ``SPANS`` equal spans, and the bits of a key within a span.
+
+    A search that begins in the value's span has few keys left to look at.
+    """
+    if not len(keys):
+        return np.zeros(2, dtype=np.int32), np.uint64(0)
+    whole = int(keys[-1]) - int(keys[0])
+    shift = max(0, (whole // SPANS).bit_length())
+    offsets = keys.astype(np.uint64) - keys[:1].astype(np.uint64)
+    spans = np.arange((whole >> shift) + 2, dtype=np.uint64)
+    guide = np.searchsorted(offsets >> np.uint64(shift), spans)
+    return guide.astype(np.int32), np.uint64(shift)
+
+
 def _valid(values: pa.Array) -> np.ndarray:
     valid = valid_of(values)
     return ALL_VALID if valid is None else as_mask(valid)
@@ -110,19 +127,25 @@ def _text(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 
 
 @njit(cache=True, nogil=True)
-def _find_numbers(values, valid, keys, named, found):  # type: ignore[no-untyped-def]
+def _find_numbers(values, valid, keys, guide, shift, named, found):  # type: ignore[no-untyped-def]
     for i in range(values.size):
         if valid.size and not valid[i]:
             found[i] = named[named.size - 1]
             continue
-        value, before, left = values[i], 0, keys.size
-        # The step is added without a branch: values come in no order, so none could be foretold.
-        while left > 1:
-            half = left >> 1
-            before += half * (keys[before + half - 1] < value)
-            left -= half
-        if left:
-            before += keys[before] < value
+        value = values[i]
+        if keys.size == 0 or value <= keys[0]:
+            before = 0
+        elif value > keys[keys.size - 1]:
+            before = keys.size
+        else:
+            span = (np.uint64(value) - np.uint64(keys[0])) >> shift
+            before = np.int64(guide[span])
+            left = guide[span + np.uint64(1)] - before
+            while left > 0:
+                half = (left + 1) >> 1
+                # Added without a branch: values come in no order, so none could be foretold.
+                before += half * (keys[before + half - 1] < value)
+                left -= half
         found[i] = named[2 * before + (before < keys.size and keys[before] == value)]
 
 

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 from numba import njit
 
-from weft.engine.cells import number_cells
+from weft.engine.cells import factorize
 from weft.engine.grouped import Part, group
 from weft.expr import Evaluator
 from weft.expr.arrays import take
@@ -87,13 +87,41 @@ def _meet_all(found: list[Classes], rows: int, words: int) -> Classes:
 def _meet(left: Classes, right: Classes) -> Classes:
     """Classes of both at once, those with equal bitmaps as one."""
     (numbers, bitmaps), (others, more) = left, right
-    counts = len(bitmaps), 1, len(more)
-    both, first, _, second, _ = number_cells(numbers, NOTHING, others, counts)
-    words = np.empty((len(first), bitmaps.shape[1]), dtype=np.uint64)
-    same = np.empty(len(first), dtype=np.int32)
-    table = np.full(1 << max(4, int(2 * len(first) - 1).bit_length()), -1, dtype=np.int32)
-    count = _intersect(bitmaps, more, first, second, table, words, same)
-    return both if count == len(first) else same[both], words[:count]
+    many = len(bitmaps) * len(more)
+    dense = many <= max(2 * numbers.size, 1 << 16)
+    codes = np.empty(numbers.size, dtype=np.int32 if dense else np.int64)
+    seen = np.zeros(many if dense else 0, dtype=np.bool_)
+    _pair(numbers, others, len(more), codes, seen)
+    if dense:
+        distinct = np.flatnonzero(seen)
+    else:
+        codes, distinct = factorize(codes)
+    words = np.empty((len(distinct), bitmaps.shape[1]), dtype=np.uint64)
+    same = np.empty(len(distinct), dtype=np.int32)
+    table = np.full(1 << max(4, int(2 * len(distinct) - 1).bit_length()), -1, dtype=np.int32)
+    count = _intersect(bitmaps, more, *np.divmod(distinct, len(more)), table, words, same)
+    if dense:
+        named = np.empty(many, dtype=np.int32)
+        named[distinct] = same
+    else:
+        named = same
+    _rename(codes, named)
+    return codes, words[:count]
+
+
+@njit(cache=True, nogil=True)
+def _pair(numbers, others, count, codes, seen):  # type: ignore[no-untyped-def]
+    for i in range(numbers.size):
+        code = np.int64(numbers[i]) * count + others[i]
+        codes[i] = code
+        if seen.size:
+            seen[code] = True
+
+
+@njit(cache=True, nogil=True)
+def _rename(codes, named):  # type: ignore[no-untyped-def]
+    for i in range(codes.size):
+        codes[i] = named[codes[i]]
 
 
 @njit(cache=True, nogil=True)
