@@ -47,15 +47,16 @@ class Numbers:
     """Constants that are integers, doubles, timestamps or dates. NaN is one value, after all others."""
 
     def __init__(self, constants: pa.Array) -> None:
-        self.keys = np.unique(_ordered(constants))
-        self.guide, self.shift = _guide(self.keys)
+        keys = np.unique(_ordered(constants))
+        self.guide, self.shift = _guide(keys)
+        self.keys = np.append(keys, 0)  # one may be looked at behind the last
         if pa.types.is_floating(constants.type):
-            exact = unorder_floats(self.keys)
+            exact = unorder_floats(keys)
             below = np.where(np.isnan(exact), np.inf, np.nextafter(exact, -np.inf))
             last = np.nan
         else:
             limits = np.iinfo(values_of(constants).dtype)
-            exact = self.keys
+            exact = keys
             below = np.maximum(exact, limits.min + 1) - 1
             last = min(int(exact[-1]), limits.max - 1) + 1 if len(exact) else 0
         examples = np.append(_alternate(below, exact), last).astype(values_of(constants).dtype)
@@ -128,25 +129,22 @@ def _text(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 
 @njit(cache=True, nogil=True)
 def _find_numbers(values, valid, keys, guide, shift, named, found):  # type: ignore[no-untyped-def]
+    # No branch hangs on how a value compares: values come in no order, so none could be foretold.
+    count = keys.size - 1
+    low, high = keys[0], keys[max(count - 1, 0)]
     for i in range(values.size):
         if valid.size and not valid[i]:
             found[i] = named[named.size - 1]
             continue
         value = values[i]
-        if keys.size == 0 or value <= keys[0]:
-            before = 0
-        elif value > keys[keys.size - 1]:
-            before = keys.size
-        else:
-            span = (np.uint64(value) - np.uint64(keys[0])) >> shift
-            before = np.int64(guide[span])
-            left = guide[span + np.uint64(1)] - before
-            while left > 0:
-                half = (left + 1) >> 1
-                # Added without a branch: values come in no order, so none could be foretold.
-                before += half * (keys[before + half - 1] < value)
-                left -= half
-        found[i] = named[2 * before + (before < keys.size and keys[before] == value)]
+        span = (np.uint64(min(max(value, low), high)) - np.uint64(low)) >> shift
+        before = np.int64(guide[span])
+        left = guide[span + np.uint64(1)] - before
+        while left > 0:
+            half = (left + 1) >> 1
+            before += half * (keys[before + half - 1] < value)
+            left -= half
+        found[i] = named[2 * before + ((before < count) & (keys[before] == value))]
 
 
 @njit(cache=True, nogil=True)

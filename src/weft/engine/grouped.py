@@ -30,7 +30,7 @@ SEARCHED = frozenset(("bigint", "double", "timestamp", "date", "string"))
 TOGETHER = 8
 """Tests whose outcomes make one class."""
 ENCODED = 4
-"""With so many conjuncts over it, a plain string column is worth encoding."""
+"""With so many conjuncts over it, a string column is worth encoding, and its constants are worth sorting."""
 
 Uses: TypeAlias = dict[Node, list[int]]
 """The predicates that use each node."""
@@ -124,6 +124,8 @@ def _group(same: _Same, compiler: Compiler) -> Grouped:
                 else searched.setdefault(subject, {})
             )
             uses.setdefault(conjunct, []).append(number)
+    for subject in [s for s, uses in searched.items() if s.type == "string" and len(uses) < ENCODED]:
+        tests.setdefault(_column(subject), {}).update(searched.pop(subject))
     words = -(-len(same.predicates) // 64)
     parts: dict[str | None, list[Part]] = {}
     for subject, uses in searched.items():
