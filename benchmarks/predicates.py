@@ -53,9 +53,17 @@ def two_ranges(pick: random.Random) -> str:
     )
 
 
+def either(pick: random.Random) -> str:
+    """Conditions on several attributes under OR and NOT."""
+    return (
+        f"({member_and_value(pick)}) OR NOT ({member_and_value(pick)} OR price > {pick.uniform(5, 200):.2f})"
+    )
+
+
 WORKLOADS: dict[str, Callable[[random.Random], str]] = {
     "member and value": member_and_value,
     "two ranges": two_ranges,
+    "either": either,
 }
 
 

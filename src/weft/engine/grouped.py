@@ -1,15 +1,17 @@
 """Predicates taken together: rows fall into classes that no predicate tells apart, found in few passes.
 
-A predicate is cut at its ANDs. A conjunct that only compares one expression (a column, ``price * volume``)
-with constants joins all others of that expression, and one search among their constants answers them all;
-every other conjunct is a test, evaluated once however many predicates have it. A class has a bitmap with a
-bit for each predicate: 0 where a conjunct is not TRUE. A row's signature is the AND of the bitmaps of its
-classes. What reads but one column with a dictionary can be asked of the dictionary's values alone.
+A predicate is cut into conditions. One that only compares an expression (a column, ``price * volume``) with
+constants joins all others of that expression, and one search among their constants answers them all; every
+other is a test, evaluated once however many predicates have it. A class has a bitmap with a bit for each
+predicate: 0 where a condition that the predicate needs is not TRUE. A row's signature is the AND of the
+bitmaps of its classes. Conditions under an OR have bits of their own, behind those of the predicates, from
+which the predicate follows. What reads but one column with a dictionary is asked of the dictionary's values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain, islice
@@ -17,7 +19,9 @@ from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
+from numba import njit
 
+from weft.engine.conditions import Formula, comparisons, conjuncts, holds, leaves, subject_of
 from weft.engine.constants import Constants, sort_constants
 from weft.expr import Evaluator
 from weft.expr.check import Compiler
@@ -25,20 +29,18 @@ from weft.expr.kernels.logic import Value
 from weft.expr.node import Node
 from weft.query import Expr
 
-COMPARISONS = frozenset(("=", "<>", "<", "<=", ">", ">=", "<=>"))
-SEARCHED = frozenset(("bigint", "double", "timestamp", "date", "string"))
 TOGETHER = 8
 """Tests whose outcomes make one class."""
 ENCODED = 4
-"""With so many conjuncts over it, a string column is worth encoding, and its constants are worth sorting."""
+"""With so many conditions over it, a string column is worth encoding, and its constants are worth sorting."""
 
 Uses: TypeAlias = dict[Node, list[int]]
-"""The predicates that use each node."""
+"""The bits that need each condition."""
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """All conjuncts that compare one expression with constants."""
+    """All conditions that compare one expression with constants."""
 
     subject: Node
     constants: Constants
@@ -49,7 +51,7 @@ class Search:
 
     @property
     def reads(self) -> Iterable[tuple[Node, Iterable[int]]]:
-        """What is evaluated over the rows, and the predicates that use it."""
+        """What is evaluated over the rows, and the bits that need it."""
         return [(self.subject, chain.from_iterable(self.uses.values()))]
 
     def classify(self, rows: Evaluator) -> np.ndarray:
@@ -59,14 +61,14 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class Tests:
-    """A few conjuncts of any kind: the class has a bit for each that is TRUE."""
+    """A few conditions of any kind: the class has a bit for each that is TRUE."""
 
     bitmaps: np.ndarray
     uses: Uses
 
     @property
     def reads(self) -> Iterable[tuple[Node, Iterable[int]]]:
-        """What is evaluated over the rows, and the predicates that use it."""
+        """What is evaluated over the rows, and the bits that need it."""
         return self.uses.items()
 
     def classify(self, rows: Evaluator) -> np.ndarray:
@@ -82,11 +84,27 @@ Part: TypeAlias = Search | Tests
 
 @dataclass(frozen=True, slots=True)
 class Grouped:
-    """Predicates as parts, those that read a single column under its name; ``encoded`` is worth encoding."""
+    """Predicates as parts, those that read a single column under its name; ``encoded`` is worth encoding.
 
-    words: int
+    ``needed_by`` has the predicates behind each bit. ``mixed`` are conjuncts whose conditions have the bits
+    in ``bits``, with their predicates.
+    """
+
+    predicates: int
     parts: dict[str | None, list[Part]]
     encoded: frozenset[str]
+    needed_by: list[list[int]]
+    mixed: list[tuple[int, Formula]]
+    bits: dict[Node, int]
+
+    def settle(self, bitmaps: np.ndarray) -> np.ndarray:
+        """The bitmaps of the predicates alone, those of the mixed conjuncts decided."""
+        held = transpose(bitmaps)
+        for number, formula in self.mixed:
+            held[number] &= holds(formula, lambda node: held[self.bits[node]])
+        own = -(-self.predicates // 64)
+        held[self.predicates :] = ~np.uint64(0)
+        return transpose(held[: 64 * own])[: len(bitmaps)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,37 +130,48 @@ def group(predicates: Sequence[Expr | None], compiler: Compiler) -> Grouped:
 
 @lru_cache(maxsize=32)
 def _group(same: _Same, compiler: Compiler) -> Grouped:
-    searched: dict[Node, Uses] = {}
-    tests: dict[str | None, Uses] = {}
+    needed_by = [[number] for number in range(len(same.predicates))]
+    mixed: list[tuple[int, Formula]] = []
+    bits: dict[Node, int] = {}
+    uses: Uses = {}
     for number, predicate in enumerate(same.predicates):
-        node = None if predicate is None else compiler.compile(predicate)
-        for conjunct in () if node is None else node.args if node.function == "and" else (node,):
-            subject = _subject(conjunct)
-            uses = (
-                tests.setdefault(_column(conjunct), {})
-                if subject is None
-                else searched.setdefault(subject, {})
-            )
-            uses.setdefault(conjunct, []).append(number)
-    for subject in [s for s, uses in searched.items() if s.type == "string" and len(uses) < ENCODED]:
-        tests.setdefault(_column(subject), {}).update(searched.pop(subject))
-    words = -(-len(same.predicates) // 64)
+        for conjunct in () if predicate is None else conjuncts(compiler.compile(predicate), compiler):
+            if isinstance(conjunct, Node):
+                uses.setdefault(conjunct, []).append(number)
+                continue
+            mixed.append((number, conjunct))
+            for node in leaves(conjunct):
+                if node not in bits:
+                    bits[node] = len(needed_by)
+                    needed_by.append([])
+                    uses.setdefault(node, []).append(bits[node])
+                needed_by[bits[node]].append(number)
+    words = -(-len(needed_by) // 64)
+    return Grouped(len(same.predicates), *_parts(uses, words, compiler), needed_by, mixed, bits)
+
+
+def _parts(uses: Uses, words: int, compiler: Compiler) -> tuple[dict[str | None, list[Part]], frozenset[str]]:
+    """Parts by the column that they read, and the columns that enough conditions read."""
+    subjects: dict[Node, Uses] = {}
+    tests: dict[str | None, Uses] = {}
+    often = Counter(_column(node) for node in uses)
+    for node, numbers in uses.items():
+        subject = subject_of(node)
+        if subject is None:
+            tests.setdefault(_column(node), {})[node] = numbers
+        else:
+            subjects.setdefault(subject, {})[node] = numbers
     parts: dict[str | None, list[Part]] = {}
-    for subject, uses in searched.items():
-        parts.setdefault(_column(subject), []).append(_search(subject, uses, words, compiler))
-    for column, uses in tests.items():
-        waiting = iter(uses.items())
+    for subject, mine in subjects.items():
+        if subject.type == "string" and len(mine) < ENCODED:
+            tests.setdefault(_column(subject), {}).update(mine)
+        else:
+            parts.setdefault(_column(subject), []).append(_search(subject, mine, words, compiler))
+    for column, mine in tests.items():
+        waiting = iter(mine.items())
         while few := dict(islice(waiting, TOGETHER)):
             parts.setdefault(column, []).append(_tests(few, words))
-    return Grouped(words, parts, frozenset(_often_read(searched, tests)))
-
-
-def _often_read(searched: dict[Node, Uses], tests: dict[str | None, Uses]) -> Iterator[str]:
-    """Columns that enough conjuncts read."""
-    count = {column: len(uses) for column, uses in tests.items()}
-    for subject, uses in searched.items():
-        count[_column(subject)] = count.get(_column(subject), 0) + len(uses)
-    return (column for column, often in count.items() if column is not None and often >= ENCODED)
+    return parts, frozenset(c for c, count in often.items() if c is not None and count >= ENCODED)
 
 
 def _column(node: Node) -> str | None:
@@ -150,38 +179,11 @@ def _column(node: Node) -> str | None:
     return next(iter(node.columns)) if len(node.columns) == 1 else None
 
 
-def _subject(conjunct: Node) -> Node | None:
-    """The one expression that a conjunct compares with constants, if it does nothing else."""
-    subjects = {subject for subject, _ in _comparisons(conjunct)}
-    subject = subjects.pop() if len(subjects) == 1 else None
-    return subject if subject is not None and subject.type in SEARCHED and subject.columns else None
-
-
-def _comparisons(conjunct: Node) -> Iterator[tuple[Node, pa.Array | None]]:
-    """What is compared with which constants; what is no comparison with constants, with None."""
-    waiting = [conjunct]
-    while waiting:
-        node = waiting.pop()
-        if node.function in ("and", "or", "not"):
-            waiting += node.args
-        elif node.function in COMPARISONS and any(a.is_literal for a in node.args):
-            literal, subject = sorted(node.args, key=lambda a: not a.is_literal)
-            yield subject, pa.repeat(literal.param, 1)
-        elif node.function == "in":
-            yield node.args[0], node.param.array
-        elif node.function == "isnan":
-            yield node.args[0], pa.array([float("nan")])
-        elif node.function == "is_null":
-            yield node.args[0], None
-        elif not node.is_literal:
-            yield node, None
-
-
 def _search(subject: Node, uses: Uses, words: int, compiler: Compiler) -> Search:
-    found = [array for node in uses for _, array in _comparisons(node) if array is not None]
+    found = [array for node in uses for _, array in comparisons(node) if array is not None]
     constants = sort_constants(subject.arrow, found)
     examples = constants.examples
-    # The conjuncts are evaluated as ever, but over one value of each place instead of the rows.
+    # The conditions are evaluated as ever, but over one value of each place instead of the rows.
     batch = pa.record_batch({name: pa.nulls(len(examples)) for name in subject.columns})
     rows = Evaluator(batch, compiler=compiler, known={subject: Value(examples)})
     bitmaps, classes = np.unique(_held(uses, rows, words), axis=0, return_inverse=True)
@@ -189,26 +191,66 @@ def _search(subject: Node, uses: Uses, words: int, compiler: Compiler) -> Search
 
 
 def _held(uses: Uses, rows: Evaluator, words: int) -> np.ndarray:
-    """Which predicates each row leaves open, a bit for each."""
-    conjuncts: dict[int, list[Node]] = {}
+    """The bitmap of each row."""
+    needs: dict[int, list[Node]] = {}
     for node, numbers in uses.items():
         for number in numbers:
-            conjuncts.setdefault(number, []).append(node)
+            needs.setdefault(number, []).append(node)
     bitmaps = np.full((rows.batch.num_rows, words), ~np.uint64(0))
-    for word in sorted({number // 64 for number in conjuncts}):
+    for word in sorted({number // 64 for number in needs}):
         held = np.ones((64, len(bitmaps)), dtype=np.bool_)
         for bit in range(64):
-            for node in conjuncts.get(64 * word + bit, ()):
+            for node in needs.get(64 * word + bit, ()):
                 held[bit] &= rows.truth(node)
-        packed = np.packbits(held, axis=0, bitorder="little")
-        bitmaps[:, word] = np.ascontiguousarray(packed.T).view(np.uint64)[:, 0]
+        bitmaps[:, word] = pack_words(held)[:, 0]
     return bitmaps
+
+
+def pack_words(held: np.ndarray) -> np.ndarray:
+    """Rows of booleans, a multiple of 64 of them, as columns of bits."""
+    packed = np.packbits(held, axis=0, bitorder="little")
+    return np.ascontiguousarray(packed.T).view(np.uint64)
 
 
 def _tests(uses: Uses, words: int) -> Tests:
     bitmaps = np.full((1, words), ~np.uint64(0))
     for numbers in uses.values():
-        bits = np.ones(64 * words, dtype=np.bool_)
-        bits[numbers] = False
-        bitmaps = np.vstack([bitmaps & np.packbits(bits, bitorder="little").view(np.uint64), bitmaps])
+        held = np.ones((64 * words, 1), dtype=np.bool_)
+        held[numbers] = False
+        bitmaps = np.vstack([bitmaps & pack_words(held), bitmaps])
     return Tests(bitmaps, uses)
+
+
+def transpose(words: np.ndarray) -> np.ndarray:
+    """Bit r of word row c, for bit c of word row r; what is missing to a multiple of 64 rows is 0.
+
+    >>> transpose(np.array([[0b110], [0b010]], dtype=np.uint64))[:3, 0].tolist()
+    [0, 3, 1]
+    """
+    turned = np.empty((64 * words.shape[1], -(-len(words) // 64)), dtype=np.uint64)
+    _transpose(words, turned)
+    return turned
+
+
+@njit(cache=True, nogil=True)
+def _transpose(words, turned):  # type: ignore[no-untyped-def]
+    block = np.empty(64, dtype=np.uint64)
+    for group in range(turned.shape[1]):
+        size = min(64, words.shape[0] - 64 * group)
+        for column in range(words.shape[1]):
+            block[:] = 0
+            for r in range(size):
+                block[r] = words[64 * group + r, column]
+            # Swap the two squares off the diagonal, then within each quarter, down to single bits.
+            side, low = 32, np.uint64(0xFFFFFFFF)
+            while side:
+                shift = np.uint64(side)
+                for r in range(64):
+                    if not r & side:
+                        swapped = (block[r] >> shift ^ block[r + side]) & low
+                        block[r] ^= swapped << shift
+                        block[r + side] ^= swapped
+                side >>= 1
+                low ^= low << np.uint64(side)
+            for c in range(64):
+                turned[64 * column + c, group] = block[c]

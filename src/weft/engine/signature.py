@@ -54,11 +54,14 @@ def signatures(
         if places is None:
             found += classes
         else:
-            numbers, bitmaps = _meet_all(classes, of.batch.num_rows, grouped.words)
+            numbers, bitmaps = _meet_all(classes)
             found.append((numbers[places], bitmaps))
     if failed:
-        evaluator.count_bad([e for n, e in enumerate(predicates) if n in failed and e is not None], bad)
-    numbers, words = _meet_all(found, rows, grouped.words)
+        numbered = sorted({number for bit in failed for number in grouped.needed_by[bit]})
+        evaluator.count_bad([e for e in map(predicates.__getitem__, numbered) if e is not None], bad)
+    numbers, words = _meet_all(found)
+    if grouped.mixed:
+        numbers, words = _meet_all([(numbers, grouped.settle(words))])
     bits = np.unpackbits(words.view(np.uint8), axis=1, count=len(predicates), bitorder="little")
     return NOTHING if len(bits) == 1 else numbers, bits.view(np.bool_)
 
@@ -66,7 +69,7 @@ def signatures(
 def _note_failures(
     part: Part, rows: Evaluator, places: np.ndarray | None, failed: set[int], bad: Bad
 ) -> None:
-    """Which predicates may have bad values to count, and in which rows.
+    """Which bits may have bad values to count, and in which rows.
 
     A bad value is NULL, so the classes are right. But it counts only in a row where its predicate needs it.
     """
@@ -77,10 +80,11 @@ def _note_failures(
             merge_bad(bad, found if places is None else {n: take(mask, places) for n, mask in found.items()})
 
 
-def _meet_all(found: list[Classes], rows: int, words: int) -> Classes:
+def _meet_all(found: list[Classes]) -> Classes:
     """The classes of rows that have equal bitmaps in the end; only those that occur."""
     if len(found) == 1:
-        found = [(np.zeros(rows, dtype=np.int32), np.full((1, words), ~np.uint64(0))), *found]
+        ((numbers, bitmaps),) = found
+        found = [(np.zeros_like(numbers), np.full_like(bitmaps[:1], ~np.uint64(0))), *found]
     return reduce(_meet, sorted(found, key=lambda classes: len(classes[1])))
 
 
