@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weft
+from weft.engine import grouped
 from weft.engine.constants import sort_constants
 from weft.engine.grouped import Search, group
 from weft.engine.signature import signatures
@@ -237,6 +238,26 @@ def test_what_a_predicate_did_not_need_is_not_bad():
     guarded = Evaluator(batch, strict=True)
     signatures(predicates[:1], guarded, 4)
     assert guarded.bad == 0
+
+
+def test_every_predicate_that_shares_a_bad_condition_counts():
+    batch = pa.record_batch({"x": [0.0, 2.0], "n": [1, 1]})
+    texts = ["x = 0 OR n = 7 OR 1 / x > 0.4", "n = 7 OR 1 / x > 0.4", "NOT (n = 7 OR 1 / x > 0.4)"]
+    for chosen, bad in ((texts[:1], 0), (texts[:2], 1), (texts, 1), (texts[2:], 1)):
+        predicates = [where(text) for text in chosen]
+        evaluator = Evaluator(batch)
+        signatures(predicates, evaluator, 2)
+        assert evaluator.bad == bad
+        assert_same(predicates, batch)
+
+
+@pytest.mark.parametrize("most", [0, 5])
+def test_a_predicate_with_too_many_conditions_under_or_is_a_test(monkeypatch, most):
+    monkeypatch.setattr(grouped, "MOST_BITS", most)
+    rng = random.Random(most)
+    predicates = [condition(rng, 2) for _ in range(60)]
+    assert len(group(predicates, compiler_for(SCHEMA)).bits) <= most
+    assert_same(predicates, batch_of(rows(rng, 200)))
 
 
 def test_no_predicates_that_choose_are_one_signature():

@@ -33,6 +33,8 @@ TOGETHER = 8
 """Tests whose outcomes make one class."""
 ENCODED = 4
 """With so many conditions over it, a string column is worth encoding, and its constants are worth sorting."""
+MOST_BITS = 8192
+"""Bits for conditions under an OR; a predicate that would need more is a test as a whole."""
 
 Uses: TypeAlias = dict[Node, list[int]]
 """The bits that need each condition."""
@@ -135,17 +137,22 @@ def _group(same: _Same, compiler: Compiler) -> Grouped:
     bits: dict[Node, int] = {}
     uses: Uses = {}
     for number, predicate in enumerate(same.predicates):
-        for conjunct in () if predicate is None else conjuncts(compiler.compile(predicate), compiler):
+        if predicate is None:
+            continue
+        node = compiler.compile(predicate)
+        found = list(conjuncts(node, compiler))
+        fresh = {leaf for c in found if not isinstance(c, Node) for leaf in leaves(c)} - bits.keys()
+        for conjunct in found if len(bits) + len(fresh) <= MOST_BITS else [node]:
             if isinstance(conjunct, Node):
                 uses.setdefault(conjunct, []).append(number)
                 continue
             mixed.append((number, conjunct))
-            for node in leaves(conjunct):
-                if node not in bits:
-                    bits[node] = len(needed_by)
+            for leaf in leaves(conjunct):
+                if leaf not in bits:
+                    bits[leaf] = len(needed_by)
                     needed_by.append([])
-                    uses.setdefault(node, []).append(bits[node])
-                needed_by[bits[node]].append(number)
+                    uses.setdefault(leaf, []).append(bits[leaf])
+                needed_by[bits[leaf]].append(number)
     words = -(-len(needed_by) // 64)
     return Grouped(len(same.predicates), *_parts(uses, words, compiler), needed_by, mixed, bits)
 
@@ -202,11 +209,11 @@ def _held(uses: Uses, rows: Evaluator, words: int) -> np.ndarray:
         for bit in range(64):
             for node in needs.get(64 * word + bit, ()):
                 held[bit] &= rows.truth(node)
-        bitmaps[:, word] = pack_words(held)[:, 0]
+        bitmaps[:, word] = _pack(held)[:, 0]
     return bitmaps
 
 
-def pack_words(held: np.ndarray) -> np.ndarray:
+def _pack(held: np.ndarray) -> np.ndarray:
     """Rows of booleans, a multiple of 64 of them, as columns of bits."""
     packed = np.packbits(held, axis=0, bitorder="little")
     return np.ascontiguousarray(packed.T).view(np.uint64)
@@ -217,7 +224,7 @@ def _tests(uses: Uses, words: int) -> Tests:
     for numbers in uses.values():
         held = np.ones((64 * words, 1), dtype=np.bool_)
         held[numbers] = False
-        bitmaps = np.vstack([bitmaps & pack_words(held), bitmaps])
+        bitmaps = np.vstack([bitmaps & _pack(held), bitmaps])
     return Tests(bitmaps, uses)
 
 
