@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 a run failed, 2 the input (command line, queries, job file
 from __future__ import annotations
 
 import sys
+import time
 from dataclasses import asdict
 from enum import StrEnum
 from importlib import metadata
@@ -107,8 +108,9 @@ def plan(
             metavar="FILE",
         ),
     ] = None,
-    time: Annotated[
-        str | None, typer.Option(help="The sample's time column, where several could be.", metavar="COLUMN")
+    column: Annotated[
+        str | None,
+        typer.Option("--time", help="The sample's time column, where several could be.", metavar="COLUMN"),
     ] = None,
 ) -> None:
     """Show what the queries would share, and what that should cost."""
@@ -132,7 +134,7 @@ def plan(
             out.print(_compared(found))
         return
     made = weft.plan(asked, strategy=strategy, **options)
-    sampled = sample.sharing(made, sample.read_sample(rows), time) if rows else []
+    sampled = sample.sharing(made, sample.read_sample(rows), column) if rows else []
     if svg:
         _write(svg, made.to_svg())
     elif json:
@@ -160,6 +162,24 @@ def run(
         sink = launch.run(loaded, engine.value, report, master)
         if isinstance(sink, MemorySink):
             report.note(results={name: table.num_rows for name, table in sink.tables.items()})
+
+
+@app.command()
+def cluster(
+    workers: Annotated[int, typer.Option(help="How many workers.", min=1)] = 2,
+    cores: Annotated[int, typer.Option(help="Cores of each worker.", min=1)] = 1,
+    memory: Annotated[str, typer.Option(help="Memory of each worker.", metavar="SIZE")] = "1g",
+    port: Annotated[int, typer.Option(help="The master's port.")] = 7077,
+) -> None:
+    """Start a small standalone Spark cluster on this machine, until Ctrl-C."""
+    from weft.spark.cluster import Cluster
+
+    with Cluster(workers, cores, memory, port) as started:
+        out.print(f"Spark master at {started.url} with {workers} workers; Ctrl-C stops them", highlight=False)
+        out.print(f"in another terminal: weft run JOB.toml --master {started.url}", highlight=False)
+        while started.alive() >= 0:
+            time.sleep(1)
+        raise WeftError("the Spark master has ended")
 
 
 @app.command()
