@@ -18,6 +18,7 @@ from weft.aggregates import States
 from weft.aggregates.monoid import add_rows
 from weft.engine.cells import number_cells, one_each
 from weft.engine.due import NEVER, first_ends, last_ends
+from weft.engine.enrich import NO_TABLES, Enrichment
 from weft.engine.keys import KeyIndex
 from weft.engine.program import Axis, Grouping, Program
 from weft.engine.signature import pack, signatures
@@ -52,15 +53,21 @@ class Seen:
 
 
 def partial(
-    batch: pa.RecordBatch | pa.Table, program: Program, watermark: int | None, buckets: int = 1
+    batch: pa.RecordBatch | pa.Table,
+    program: Program,
+    watermark: int | None,
+    buckets: int = 1,
+    enrichment: Enrichment = NO_TABLES,
 ) -> tuple[Seen, list[Piece]]:
     """Aggregate a batch's rows into partials, per bucket and grouping.
 
     Rows all of whose windows the watermark has closed are dropped; ``watermark`` None closes nothing.
+    ``enrichment`` has the tables that the program's queries join.
     """
     batch = _one_chunk(batch, program)
     if not batch.num_rows:
         return Seen(), []
+    batch, bad_keys = enrichment.extend(batch, program.strict)
     times, keep = _times(batch.column(program.time))
     evaluator = Evaluator(batch, strict=program.strict)
     signature, bitmaps = signatures(program.predicates, evaluator, batch.num_rows)
@@ -80,7 +87,7 @@ def partial(
         batch.num_rows,
         late,
         batch.num_rows - timed.size,
-        evaluator.bad,
+        evaluator.bad + bad_keys,
         int(timed.max()) if timed.size else None,
     )
     return seen, pieces

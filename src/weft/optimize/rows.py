@@ -15,10 +15,14 @@ ROW_A_MICROSECOND = 1_000_000.0
 
 
 def numbered_alike(queries: Iterable[Query]) -> list[list[Query]]:
-    """Queries whose rows have the same numbers, together."""
-    classes: dict[tuple[tuple[str, ...], Expr | None], list[Query]] = {}
+    """Queries whose rows have the same numbers, together.
+
+    Where tables are joined, names mean something only once the schemas are known: any two may be alike.
+    """
+    classes: dict[tuple[tuple[str, ...], Expr | None] | None, list[Query]] = {}
     for query in queries:
-        classes.setdefault((query.group_by, query.predicate), []).append(query)
+        alike = None if query.joins else (query.group_by, query.predicate)
+        classes.setdefault(alike, []).append(query)
     return list(classes.values())
 
 
