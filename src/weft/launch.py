@@ -6,6 +6,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -145,8 +146,8 @@ def make_files(source: FromFiles) -> Files:
 
 
 def make_tables(job: Job) -> dict[str, TableSource]:
-    """The static tables of a job, read by weft itself."""
-    return {name: _table_files(table) for name, table in job.tables.items()}
+    """The static tables of a job, looked for before each batch."""
+    return {name: partial(_table_files, table) for name, table in job.tables.items()}
 
 
 def _table_files(table: FromTable) -> Files:

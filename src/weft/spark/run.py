@@ -58,7 +58,7 @@ class Run:
 
     def queries(self) -> tuple[Query, ...]:
         """The queries that are answered."""
-        return self._steps.program.queries
+        return self._steps.program.plan.queries
 
     @property
     def progress(self) -> list[Progress]:
