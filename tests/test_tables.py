@@ -511,13 +511,27 @@ def test_a_table_replaced_between_batches() -> None:
         (pa.table({"symbol": ["A"], "cp": ["x"]}), "the column 'cp' is string now, and was double"),
         (with_prices(1.0).slice(0, 1).rename_columns(["sym", "cp"]), "has no column 'symbol'"),
         (pa.concat_tables([with_prices(1.0)] * 2), "more than one row"),
-        (pa.table({"symbol": [1], "cp": [1.0]}), "symbol"),
     ):
         with pytest.raises(JobError, match=message):
             moves.run.replace_table("close", bad)
         assert moves.next() == 30.0
     with pytest.raises(JobError, match="no table 'fx' is joined; the tables of this run are close"):
         moves.run.replace_table("fx", with_prices(1.0))
+
+
+def test_keys_of_another_type() -> None:
+    queries = weft.sql(
+        "SELECT sum(w) AS w FROM t [RANGE '10 min'] LEFT JOIN u ON CAST(price AS bigint) = u.k"
+    )
+    program = compile_plan(
+        weft.plan(queries), TRADES.schema, "ts", tables={"u": pa.schema({"k": pa.int32(), "w": pa.int64()})}
+    )
+    run = weft.LocalRun(program, tables={"u": pa.table({"k": [10.0, 11.0], "w": [1, 2]})})
+    run.step(TRADES)
+    assert run.close()["q1"]["w"].to_pylist() == [3], "doubles that are whole numbers are taken as such"
+    for keys in (["10"], [10.5], [True]):
+        with pytest.raises(JobError, match=r"the column 'k' is \w+ now, and was int64"):
+            weft.LocalRun(program, tables={"u": pa.table({"k": keys, "w": [1]})}).step(TRADES)
 
 
 def test_a_function_is_called_before_each_batch() -> None:

@@ -156,7 +156,7 @@ class _Binding:
                 position=key.position or join.position,
                 hint=f"write CAST({key} AS {wanted}), or give the table a column of type {ours}",
             )
-        return pa.int64() if ours == "timestamp" else arrow_type(ours)
+        return arrow_type(ours)
 
     def _over(self, expr: Expr) -> Expr:
         return _renamed(expr, self._column)

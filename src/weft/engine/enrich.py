@@ -41,7 +41,7 @@ class LookUp:
         for key in keys:
             usable &= key.is_valid().to_numpy(zero_copy_only=False)
         rows = pa.array(np.flatnonzero(usable))
-        self._index = KeyIndex([type for _, _, type in join.keys])
+        self._index = KeyIndex([key.type for key in keys])
         # Keys are numbered as they come: where all differ, a key's number is its row.
         numbers = self._index.encode([key.take(rows) for key in keys])
         if len(self._index) < len(rows):
@@ -52,7 +52,7 @@ class LookUp:
     def extend(self, batch: pa.RecordBatch, strict: bool) -> tuple[pa.RecordBatch, int]:
         """The batch with the table's columns, and how many keys could not be computed."""
         evaluator = Evaluator(batch, strict=strict)
-        keys = [_key(evaluator, expr, type) for expr, _, type in self.join.keys]
+        keys = [_key(evaluator, expr) for expr, _, _ in self.join.keys]
         found = self._index.find(keys)
         places = pa.array(found, pa.int32(), mask=found < 0)
         for name, values in self._columns:
@@ -78,23 +78,30 @@ class Enrichment:
 NO_TABLES = Enrichment()
 
 
-def _key(evaluator: Evaluator, expr: Expr, type: pa.DataType) -> pa.Array:
+def _key(evaluator: Evaluator, expr: Expr) -> pa.Array:
     """What rows are looked up by; of a dictionary only the distinct values are converted."""
     if isinstance(expr, Column):
         column = evaluator.batch.column(expr.name)
         if isinstance(column, pa.DictionaryArray):
             distinct = Evaluator(pa.record_batch({expr.name: column.dictionary}))
-            values = distinct.evaluate(expr).cast(type)
+            values = _comparable(distinct.evaluate(expr))
             return pa.DictionaryArray.from_arrays(column.indices, values, safe=False)
-    return evaluator.evaluate(expr).cast(type)
+    return _comparable(evaluator.evaluate(expr))
+
+
+def _comparable(values: pa.Array) -> pa.Array:
+    """Times as instants, whatever their zone; anything else as it is."""
+    return values.cast(pa.int64()) if pa.types.is_timestamp(values.type) else values
 
 
 def _key_column(join: Join, table: pa.Table, name: str, type: pa.DataType) -> pa.Array:
     """A key of the table in the type in which it is compared."""
     column = _found(join, table, name)
     if pa.types.is_null(column.type):
-        return pa.nulls(len(column), type)
-    return Evaluator(pa.record_batch({name: column})).evaluate(Column(name)).cast(type)
+        return _comparable(pa.nulls(len(column), type))
+    if sql_type(column.type) != sql_type(type):
+        column = _column(join, table, name, type)
+    return _comparable(Evaluator(pa.record_batch({name: column})).evaluate(Column(name)))
 
 
 def _column(join: Join, table: pa.Table, name: str, type: pa.DataType) -> pa.Array:
