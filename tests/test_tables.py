@@ -310,6 +310,25 @@ def test_keys_of_other_widths_and_units_meet() -> None:
     assert weft.run(queries, ours, time="ts", tables={"u": theirs})["q1"]["n"].to_pylist() == [3]
 
 
+def test_whole_numbers_meet_doubles() -> None:
+    ours = pa.table({"ts": TRADES["ts"], "k": pa.array([1, 2, 3, None, 2**62])})
+    theirs = pandas.DataFrame({"k": [1, None, 3, 2**62], "v": [1, 2, 4, 8]})
+    queries = weft.sql("SELECT sum(v) AS v FROM s [RANGE '10 min'] JOIN u USING (k)")
+    assert weft.run(queries, ours, time="ts", tables={"u": theirs})["q1"]["v"].to_pylist() == [13]
+    turned = ours.set_column(1, "k", ours["k"].cast(pa.float64(), safe=False))
+    whole = pa.table({"k": pa.array([1, 3, 2**62 + 1]), "v": [1, 4, 8]})
+    assert weft.run(queries, turned, time="ts", tables={"u": whole})["q1"]["v"].to_pylist() == [13]
+    once = weft.sql("SELECT sum(v) AS v FROM s [RANGE '10 min'] JOIN u ON s.k = u.k AND u.v = 4.0")
+    assert weft.run(once, ours, time="ts", tables={"u": whole})["q1"]["v"].to_pylist() == [4]
+
+
+def test_times_of_other_zones_meet() -> None:
+    ours = pa.table({"ts": TRADES["ts"].cast(pa.timestamp("us", "Europe/Paris"))})
+    theirs = pa.table({"at": TRADES["ts"].cast(pa.timestamp("ns", "UTC")), "v": [1, 2, 4, 8, 16]})
+    queries = weft.sql("SELECT sum(v) AS v FROM s [RANGE '10 min'] JOIN u ON s.ts = u.at")
+    assert weft.run(queries, ours, time="ts", tables={"u": theirs})["q1"]["v"].to_pylist() == [31]
+
+
 def test_equal_joins_share_a_bit_and_a_look_up() -> None:
     text = """
     SELECT count(*) AS n FROM t [RANGE '1 min'] JOIN close ON t.symbol = close.symbol WHERE cp > 1;

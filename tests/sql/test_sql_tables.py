@@ -102,14 +102,14 @@ def test_every_spelling_of_a_window() -> None:
 def test_the_papers_spelling_with_commas() -> None:
     query = weft.sql("""
         SELECT sum(T.price * T.vol) FROM Trades T [RANGE '600 s' SLIDE '300 s'], Close C, Index X
-        WHERE T.symbol = C.symbol AND X.symbol = T.symbol AND C.market = X.market AND X.r3000
+        WHERE T.symbol = C.symbol AND X.symbol = T.symbol AND C.market = X.market AND X.r3000 AND C.lot = 5
     """)[0]
     ours = Column("Trades.symbol")
     assert query.joins == (
         TableJoin("Close", ((ours, "symbol"),), alias="C"),
         TableJoin("Index", ((ours, "symbol"), (Column("C.market"), "market")), alias="X"),
     )
-    assert query.predicate == Column("X.r3000")
+    assert str(query.predicate) == "(X.r3000 AND (C.lot = 5))"
 
 
 def test_the_builder_says_the_same() -> None:

@@ -149,6 +149,8 @@ class _Binding:
     def _compared(self, join: TableJoin, key: Expr, column: pa.Field) -> pa.DataType:
         """The type in which a key and a column of the table are compared."""
         ours, theirs = check(key, self.rows), sql_type(column.type)
+        if {ours, theirs} == {"bigint", "double"}:
+            return pa.float64()  # as everywhere in expressions
         if ours not in COMPARED or theirs not in (ours, "null"):
             wanted = theirs if theirs in COMPARED else "string"
             raise QueryError(

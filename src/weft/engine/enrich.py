@@ -52,7 +52,7 @@ class LookUp:
     def extend(self, batch: pa.RecordBatch, strict: bool) -> tuple[pa.RecordBatch, int]:
         """The batch with the table's columns, and how many keys could not be computed."""
         evaluator = Evaluator(batch, strict=strict)
-        keys = [_key(evaluator, expr) for expr, _, _ in self.join.keys]
+        keys = [_key(evaluator, expr, type) for expr, _, type in self.join.keys]
         found = self._index.find(keys)
         places = pa.array(found, pa.int32(), mask=found < 0)
         for name, values in self._columns:
@@ -76,32 +76,34 @@ class Enrichment:
 
 
 NO_TABLES = Enrichment()
+NUMBERS = {"bigint", "double"}
 
 
-def _key(evaluator: Evaluator, expr: Expr) -> pa.Array:
+def _key(evaluator: Evaluator, expr: Expr, type: pa.DataType) -> pa.Array:
     """What rows are looked up by; of a dictionary only the distinct values are converted."""
     if isinstance(expr, Column):
         column = evaluator.batch.column(expr.name)
         if isinstance(column, pa.DictionaryArray):
             distinct = Evaluator(pa.record_batch({expr.name: column.dictionary}))
-            values = _comparable(distinct.evaluate(expr))
+            values = _comparable(distinct.evaluate(expr), type)
             return pa.DictionaryArray.from_arrays(column.indices, values, safe=False)
-    return _comparable(evaluator.evaluate(expr))
+    return _comparable(evaluator.evaluate(expr), type)
 
 
-def _comparable(values: pa.Array) -> pa.Array:
-    """Times as instants, whatever their zone; anything else as it is."""
-    return values.cast(pa.int64()) if pa.types.is_timestamp(values.type) else values
+def _comparable(values: pa.Array, type: pa.DataType) -> pa.Array:
+    """Values in the type in which they are compared; times as instants, whatever their zone."""
+    return values.cast(pa.int64() if pa.types.is_timestamp(type) else type, safe=False)
 
 
 def _key_column(join: Join, table: pa.Table, name: str, type: pa.DataType) -> pa.Array:
     """A key of the table in the type in which it is compared."""
     column = _found(join, table, name)
     if pa.types.is_null(column.type):
-        return _comparable(pa.nulls(len(column), type))
-    if sql_type(column.type) != sql_type(type):
+        return _comparable(pa.nulls(len(column), type), type)
+    kinds = (sql_type(column.type), sql_type(type))
+    if kinds[0] != kinds[1] and kinds != ("bigint", "double"):
         column = _column(join, table, name, type)
-    return _comparable(Evaluator(pa.record_batch({name: column})).evaluate(Column(name)))
+    return _comparable(Evaluator(pa.record_batch({name: column})).evaluate(Column(name)), type)
 
 
 def _column(join: Join, table: pa.Table, name: str, type: pa.DataType) -> pa.Array:
@@ -113,8 +115,7 @@ def _column(join: Join, table: pa.Table, name: str, type: pa.DataType) -> pa.Arr
     if given == type:
         return column
     try:
-        numbers = ("bigint", "double")
-        if sql_type(given) == sql_type(type) or (sql_type(given) in numbers and sql_type(type) in numbers):
+        if {sql_type(given), sql_type(type)} <= NUMBERS or sql_type(given) == sql_type(type):
             return column.cast(type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         pass

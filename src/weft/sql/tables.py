@@ -88,7 +88,11 @@ def read_joins(
         if using:
             keys: list[tuple[Expr, str]] = [(Column(n.name, position_of(text, n)), n.name) for n in using]
         elif each.how == "cross":
-            equal = {id(c): pair for c in conditions if (pair := each.equality(reader, c))}
+            equal = {
+                id(c): pair
+                for c in conditions
+                if (pair := each.equality(reader, c)) and pair[0].find(exp.Column)  # no constants
+            }
             conditions = [c for c in conditions if id(c) not in equal]
             keys = [(each.before.read(key), column) for key, column in equal.values()]
         else:
