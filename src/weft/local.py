@@ -59,7 +59,7 @@ def run(
             if runner is None:
                 threads = threads or os.cpu_count() or 1
                 program = compile_plan(
-                    plan, batch.schema, time, strict, threads, beside.schemas(plan.queries)
+                    plan, batch.schema, time, strict, threads, tables=beside.schemas(plan.queries)
                 )
                 runner = LocalRun(program, parse_duration(lateness, "lateness"), threads, beside)
             _collect(results, runner.step(batch))

@@ -118,8 +118,8 @@ class Program:
 
     @cached_property
     def queries(self) -> tuple[Query, ...]:
-        """The queries, in the plan's order."""
-        return tuple(e.query for e in self.entries)
+        """The queries as they were asked, in the plan's order, which is that of the entries."""
+        return self.plan.queries
 
     @cached_property
     def trees(self) -> tuple[Tree, ...]:

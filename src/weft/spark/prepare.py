@@ -34,7 +34,7 @@ def prepare(
     if not isinstance(queries, Plan):
         queries = make_plan(queries, strategy=strategy, technique=technique, nodes=nodes)
     schema = source.stream_schema() if isinstance(source, Files) else schema_of(source)
-    return compile_plan(queries, schema, time, strict, nodes, tables.schemas(queries.queries))
+    return compile_plan(queries, schema, time, strict, nodes, tables=tables.schemas(queries.queries))
 
 
 def session_of(source: DataFrame | Files, spark: SparkSession | None) -> SparkSession:

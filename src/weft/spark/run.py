@@ -58,7 +58,7 @@ class Run:
 
     def queries(self) -> tuple[Query, ...]:
         """The queries that are answered."""
-        return self._steps.program.plan.queries
+        return self._steps.program.queries
 
     @property
     def progress(self) -> list[Progress]:
