@@ -121,6 +121,15 @@ def test_plan_shows_what_a_sample_shares(weft, folder):
     assert (code, err) == (2, "weft: no column is a timestamp; say which is the time column\n")
 
 
+def test_plan_of_queries_that_join_tables_needs_no_data(weft, folder):
+    join = "FROM t [RANGE '1 min'] LEFT JOIN close c ON t.symbol = c.symbol"
+    (folder / "join.sql").write_text(f"SELECT sum(cp) AS v {join} WHERE cp > 1")
+    code, out, err = weft("plan", "join.sql", "--json")
+    assert (code, err) == (0, "")
+    (query,) = json.loads(out)["trees"][0]["queries"]
+    assert query["joins"] == ["LEFT JOIN close AS c ON t.symbol = c.symbol"]
+
+
 def test_plan_as_picture(weft, folder):
     code, out, _ = weft("plan", "queries.sql", "--svg", "plan.svg")
     assert (code, out) == (0, "")

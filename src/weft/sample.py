@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,15 +13,19 @@ from weft.engine.sharing import Choice
 from weft.errors import JobError
 from weft.files import Files
 from weft.plan import Plan
+from weft.tables import Tables, TableSource
 
 MOST = 1 << 20
 """Rows of a file that are looked at."""
 
 
-def sharing(plan: Plan, rows: pa.Table, time: str | None = None) -> list[Choice]:
+def sharing(
+    plan: Plan, rows: pa.Table, time: str | None = None, tables: Mapping[str, TableSource] | None = None
+) -> list[Choice]:
     """How these rows would become partials: shared or not, for each group-by, and the counts behind it.
 
-    ``time`` is the time column; it need not be given where only one column is a timestamp.
+    ``time`` is the time column; it need not be given where only one column is a timestamp. ``tables`` are the
+    static tables that queries join.
 
     >>> import datetime, weft
     >>> rows = pa.table({"ts": [datetime.datetime(2024, 1, 1)] * 4, "x": [1, 2, 3, 4]})
@@ -28,7 +33,10 @@ def sharing(plan: Plan, rows: pa.Table, time: str | None = None) -> list[Choice]
     >>> print(sharing(plan, rows)[0])
     by nothing: shared; of 1 predicates a row satisfies 1; rows 2, fragments 1, shards 1, partials 1
     """
-    return partial(rows, compile_plan(plan, rows.schema, time or _time(rows.schema)), None).choices
+    beside = Tables(tables)
+    schemas = beside.schemas(plan.queries)
+    program = compile_plan(plan, rows.schema, time or _time(rows.schema), tables=schemas)
+    return partial(rows, program, None, enrichment=beside.enrichment(program)).choices
 
 
 def read_sample(path: Path) -> pa.Table:

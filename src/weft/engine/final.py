@@ -247,7 +247,7 @@ def _runs(bounds, starts, range_, slide, offset, afters, untils, low, high, grou
 def _answer(program: Program, view: View, entry: Entry) -> pa.Table:
     """One query's due windows as a table."""
     query, grouping, runs = entry.query, program.groupings[entry.grouping], view.runs[entry]
-    columns = dict(zip(grouping.keys, view.grouping.keys.decode(runs.group)))
+    columns = dict(zip(query.result_keys, view.grouping.keys.decode(runs.group)))
     for name, times in zip(("window_start", "window_end"), view.times(entry)):
         columns[name] = pa.array(times).cast(program.time_type)
     for answer in entry.answers:

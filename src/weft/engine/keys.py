@@ -50,6 +50,19 @@ class ValueIndex:
             return numbers[indices.to_numpy(zero_copy_only=False)]
         return self._number(array.cast(self.type))
 
+    def find(self, array: pa.Array) -> np.ndarray:
+        """The number of each value, -1 where it is none of those seen.
+
+        >>> index = ValueIndex(pa.string())
+        >>> index.encode(pa.array(["b", "a"])), index.find(pa.array(["a", None, "c"])).tolist()
+        (array([0, 1]), [1, -1, -1])
+        """
+        if pa.types.is_dictionary(array.type):
+            numbers = np.append(self.find(array.dictionary), np.int32(-1))
+            return numbers[array.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+        found = pc.index_in(self._probed(array.cast(self.type)), self._probe)
+        return found.fill_null(-1).to_numpy(zero_copy_only=False)
+
     def _number(self, array: pa.Array) -> np.ndarray:
         probe = self._probed(array)
         found = pc.index_in(probe, self._probe)
@@ -114,6 +127,15 @@ class KeyIndex:
         moves = np.zeros(len(other), dtype=np.int64)
         moves[used] = self.encode([decoded[c] for c in columns], len(used))
         return moves[numbers]
+
+    def find(self, columns: Sequence[pa.Array]) -> np.ndarray:
+        """The number of each row's key, -1 where it is none of those seen; for at least one column."""
+        numbers = self._values[0].find(columns[0])
+        for values, pairs, column in zip(self._values[1:], self._pairs, columns[1:]):
+            second = values.find(column)
+            both = pairs.find(pa.array((numbers.astype(np.int64) << 32) | second))
+            numbers = np.where((numbers < 0) | (second < 0), np.int32(-1), both)
+        return numbers
 
     def value_numbers(self, numbers: np.ndarray) -> list[np.ndarray]:
         """For each column, the number of its value in each of these keys."""

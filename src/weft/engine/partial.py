@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from weft.engine.due import NEVER, first_ends, last_ends
+from weft.engine.enrich import NO_TABLES, Enrichment
 from weft.engine.keys import KeyIndex
 from weft.engine.program import Axis, Program
 from weft.engine.shards import Shards, Signed, projected, shards_of, unshared
@@ -63,16 +64,22 @@ class Partials:
 
 
 def partial(
-    batch: pa.RecordBatch | pa.Table, program: Program, watermark: int | None, buckets: int = 1
+    batch: pa.RecordBatch | pa.Table,
+    program: Program,
+    watermark: int | None,
+    buckets: int = 1,
+    enrichment: Enrichment = NO_TABLES,
 ) -> Partials:
     """Aggregate a batch's rows into partials.
 
     Rows all of whose windows the watermark has closed are dropped; ``watermark`` None closes nothing.
+    ``enrichment`` has the tables that the program's queries join.
     """
     batch = _one_chunk(batch, program)
     made, late = Partials(), 0
     if not batch.num_rows:
         return made
+    batch, bad_keys = enrichment.extend(batch, program.strict)
     times, keep = _times(batch.column(program.time))
     evaluator = Evaluator(batch, strict=program.strict)
     signed = signatures(program.predicates, evaluator, batch.num_rows)
@@ -88,7 +95,7 @@ def partial(
         batch.num_rows,
         late,
         batch.num_rows - timed.size,
-        evaluator.bad,
+        evaluator.bad + bad_keys,
         int(timed.max()) if timed.size else None,
     )
     return replace(made, seen=seen)

@@ -27,6 +27,7 @@ from weft.files import Chunk
 from weft.spark import cache
 from weft.spark.payload import NOTE, Parcel, from_batches, note, to_batches, wrap
 from weft.spark.step import Carried, Step
+from weft.spark.tables import CarriedTables
 
 MERGE_AFTER = 1 << 20
 """Partials that a map task gathers before it merges them."""
@@ -50,6 +51,7 @@ class MapTask:
     program: Carried
     step: Step
     input: Input
+    tables: CarriedTables
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Called by Spark with the rows of one partition."""
@@ -62,8 +64,9 @@ class MapTask:
         skipped: list[str] = []
         pieces = _Gathered(program)
         choices: list[Choice] = []
+        beside = self.tables.unpack(program)
         for chunk in self.input.chunks(batches, origin, program):
-            made = partial(chunk.table, program, self.step.watermark, self.step.buckets)
+            made = partial(chunk.table, program, self.step.watermark, self.step.buckets, beside)
             seen += made.seen + Seen(rows=chunk.bad, bad=chunk.bad)
             skipped += chunk.skipped
             pieces.add(made.pieces)
