@@ -55,7 +55,7 @@ def final(
         if isinstance(held, Counted):
             due = counted.get(entry.grouping)
         elif held.rows and is_due(entry.query.window, state.answered, watermark):
-            due = (NEVER if state.answered is None else state.answered, watermark)
+            due = (_after(entry, state.answered), watermark)
         if due is None:
             continue
         where = (entry.tree, entry.grouping, entry.predicate)
@@ -69,6 +69,12 @@ def final(
                 results[entry.query.name] = table
     state.advance(watermark)
     return state, {q.name: results[q.name] for q in program.queries if q.name in results}
+
+
+def _after(entry: Entry, answered: int | None) -> int:
+    """The instant after which windows are to end: those not answered yet, and that the query is exact for."""
+    after, since = NEVER if answered is None else answered, entry.origin.since
+    return after if since == NEVER else max(after, since + entry.query.window.range - 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,287 @@
+"""Queries that come and go on a running stream, against the oracle that knows every row of it."""
+
+from __future__ import annotations
+
+import datetime
+import shutil
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+import oracle
+import pyarrow as pa
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+import weft
+from weft.engine.final import END, final
+from weft.engine.layers import add_layer, needed_anew, rebuild
+from weft.engine.manifest import Layer
+from weft.engine.migrate import Migration
+from weft.engine.partial import Seen, partial
+from weft.engine.program import compile_plan
+from weft.engine.registry import Change, Registry
+from weft.engine.state import State, merge_pieces
+from weft.engine.versions import Version, read_version, registry_file
+from weft.optimize import LivePlanner
+from weft.query import Aggregate, Call, Column, Expr, Literal, Query, Window
+
+SCHEMA = pa.schema({"ts": pa.timestamp("us"), "k": pa.string(), "x": pa.int64()})
+BUCKETS = 2
+COUNT, TOTAL, TOP, LOW, MEAN, LAST = (
+    Aggregate("count_star", (), "n"),
+    Aggregate("sum", (Column("x"),), "s"),
+    Aggregate("max", (Column("x"),), "m"),
+    Aggregate("min", (Column("k"),), "low"),
+    Aggregate("avg", (Column("x"),), "mean"),
+    Aggregate("last", (Column("x"),), "last"),
+)
+LARGE: Expr = Call(">", (Column("x"), Literal(2, "bigint")))
+ODD: Expr = Call("=", (Call("%", (Column("x"), Literal(2, "bigint"))), Literal(1, "bigint")))
+Row = dict[str, object]
+
+
+def query(
+    name: str,
+    window: Window,
+    *aggregates: Aggregate,
+    by: tuple[str, ...] = (),
+    where: Expr | None = None,
+) -> Query:
+    return Query(name, "s", window, aggregates or (COUNT,), by, where)
+
+
+def row(ts: int, k: str | None = "a", x: int = 1) -> Row:
+    return {"ts": ts, "k": k, "x": x}
+
+
+@dataclass
+class Life:
+    """A query from the batch that took it to the one before which it left, and what it answered meanwhile."""
+
+    query: Query
+    since: int
+    first: int
+    end: int | None = None
+    rounds: list[list[Row]] = field(default_factory=list)
+
+
+class World:
+    """A stream whose state lives in files, and may live in memory from step to step."""
+
+    def __init__(self, queries: Iterable[Query], lateness: int = 0) -> None:
+        self.place = tempfile.mkdtemp(prefix="weft-live-")
+        self.lateness, self.batches = lateness, []
+        self.layers: list[tuple[Layer, ...]] = [()] * BUCKETS
+        self.seen, self.watermark = Seen(), None
+        self.lives: list[Life] = []
+        plan = weft.plan(queries, nodes=BUCKETS)
+        program = compile_plan(plan, SCHEMA, "ts", buckets=BUCKETS)
+        self.registry = Registry(program, LivePlanner(plan))
+        self.states: list[State] | None = [State(program, b) for b in range(BUCKETS)]
+        self.written = 0
+        self._write(program)
+        self._note()
+
+    def ask(self, name: str, query: Query | None) -> None:
+        """Let a query of this name join, leave, or be another."""
+        known = {q.name for q in self.registry.program.queries}
+        if query is None:
+            self.registry.drop(name)
+        elif name in known:
+            self.registry.replace(query, name)
+        else:
+            self.registry.add(query, name)
+
+    def forget(self) -> None:
+        """As after a restart: nothing is known but what is in files."""
+        version = read_version(self.place, self.written)
+        planner = LivePlanner(weft.plan(version.queries[::-1] or [query("a", Window(2, 2))], nodes=BUCKETS))
+        program = compile_plan(
+            planner(version.queries[::-1]),
+            SCHEMA,
+            "ts",
+            False,
+            BUCKETS,
+            version.origins,
+            version.version,
+        )
+        if program.layout != version.layout:
+            program = replace(program, version=version.version + 1)
+        self.states, self.registry = None, Registry(program, planner)
+        if program.version != self.written:
+            self._change(version, program)
+
+    def step(self, rows: list[Row], keep: bool = True) -> None:
+        """Make a step with these rows; its states are kept in memory, or else read from files."""
+        before = self.registry.program
+        program = self.registry.fold(self.seen.max_time, self.watermark)
+        if program is not None:
+            if self.states is not None:
+                self.states = [Migration(before.layout, program).state(s) for s in self.states]
+            self._change(read_version(self.place, self.written), program)
+            self.registry.commit(program)
+            self._note()
+        self._run(rows)
+        if not keep:
+            self.states = None
+
+    def close(self) -> None:
+        """Answer all that is open, and compare everything with the oracle."""
+        self._run(None)
+        for life in self.lives:
+            self._check(life)
+
+    def origin(self, name: str) -> int:
+        return self.registry.program.by_name[name].origin.since
+
+    def _run(self, rows: list[Row] | None) -> None:
+        program, before = self.registry.program, self.watermark
+        if self.states is None:
+            self.states = [rebuild(self.place, self.layers[b], b, before, program) for b in range(BUCKETS)]
+        pieces = []
+        if rows is not None:
+            self.batches.append(rows)
+            seen, pieces = partial(pa.Table.from_pylist(rows, SCHEMA), program, before, BUCKETS)
+            pieces = merge_pieces(pieces, program)
+            self.seen += seen
+        if self.seen.max_time is not None:
+            self.watermark = self.seen.max_time - self.lateness
+        until = self.watermark if rows is not None else END
+        answered: dict[str, list[Row]] = {}
+        for b, state in enumerate(self.states):
+            mine = [p for p in pieces if p.bucket == b]
+            _, results = final(state, mine, until, program)
+            for name, table in results.items():
+                answered.setdefault(name, []).extend(oracle.rows_of(table))
+            named = (len(self.batches), f"{len(self.batches)}-{b}")
+            made = [*mine, *state.made]
+            self.layers[b] = add_layer(self.place, self.layers[b], made, state, named, until, program)
+        for life in self.lives:
+            if life.end is None:
+                life.rounds.append(answered.pop(life.query.name, []))
+        assert not answered, "only queries that are there answer"
+
+    def _change(self, old: Version, program) -> None:
+        self._write(program)
+        for b, layers in enumerate(self.layers):
+            self.layers[b] = tuple(
+                needed_anew(la, Migration(read_version(self.place, la.version).layout, program))
+                for la in layers
+            )
+
+    def _write(self, program) -> None:
+        version = Version.of(program, len(self.batches) + 1, ())
+        path = registry_file(self.place, program.version)
+        shutil.os.makedirs(shutil.os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(version.to_json())
+        self.written = program.version
+
+    def _note(self) -> None:
+        """Begin and end lives as the version in force has it."""
+        entries = self.registry.program.by_name
+        here = len(self.batches)
+        for life in self.lives:
+            entry = entries.get(life.query.name)
+            if life.end is None and (entry is None or (entry.query, entry.origin.since) != (life.query, life.since)):
+                life.end = here
+        living = {life.query.name for life in self.lives if life.end is None}
+        for name, entry in entries.items():
+            if name not in living:
+                self.lives.append(Life(entry.query, entry.origin.since, here))
+
+    def _check(self, life: Life) -> None:
+        """Every window from ``since`` on that became due while the query was there, and no other."""
+        batches = self.batches
+        if life.query.window.rows:
+            batches = [[r for r in rows if r["ts"] >= life.since] for rows in batches]
+        types = {"ts": "timestamp", "k": "string", "x": "bigint"}
+        streamed = oracle.answer_stream([life.query], batches, "ts", self.lateness, types)
+        rounds = streamed.rounds[life.first : life.end]
+        assert len(rounds) == len(life.rounds)
+        for got, expected in zip(life.rounds, rounds):
+            if not life.query.window.rows:
+                expected = {n: [r for r in rs if r["window_start"] >= life.since] for n, rs in expected.items()}
+            found = list(oracle.differences(life.query, got, expected[life.query.name], 1e-9))
+            assert not found, (life.query, life.since, found)
+
+
+WINDOWS = st.sampled_from(
+    [
+        Window(4, 2),
+        Window(4, 4),
+        Window(8, 2),
+        Window(8, 4, 2),
+        Window(6, 3),
+        Window(3, 6, 1),
+        Window(12, 1),
+        Window(2, 4),
+        Window(3, 1, rows=True),
+        Window(2, 2, rows=True),
+    ]
+)
+AGGREGATES = st.lists(
+    st.sampled_from([COUNT, TOTAL, TOP, LOW, MEAN, LAST]), min_size=1, max_size=2, unique=True
+).map(tuple)
+QUERIES = st.builds(
+    lambda window, aggregates, by, where: query("q", window, *aggregates, by=by, where=where),
+    WINDOWS,
+    AGGREGATES,
+    st.sampled_from([(), ("k",)]),
+    st.sampled_from([None, None, LARGE, ODD]),
+)
+NAMES = st.sampled_from("abcdef")
+STEPS = st.lists(
+    st.tuples(st.integers(-4, 6), st.sampled_from(["a", "b", None]), st.integers(0, 5)), max_size=6
+)
+
+
+class Live(RuleBasedStateMachine):
+    """Batches, changes and restarts in any order."""
+
+    @initialize(
+        queries=st.lists(QUERIES, min_size=1, max_size=3), lateness=st.sampled_from([0, 3, 9]), ahead=STEPS
+    )
+    def begin(self, queries: list[Query], lateness: int, ahead: list[tuple[int, str | None, int]]) -> None:
+        self.now = 20
+        self.world = World([q.renamed(n) for q, n in zip(queries, "abc")], lateness)
+        self.asked: set[str] = set()
+        self.batch(ahead, keep=True)
+
+    @rule(steps=STEPS, keep=st.booleans())
+    def batch(self, steps: list[tuple[int, str | None, int]], keep: bool) -> None:
+        rows = []
+        for step, k, x in steps:
+            rows.append(row(self.now + step, k, x))
+            self.now = max(self.now, self.now + step)
+        self.world.step(rows, keep)
+        self.asked = set()
+
+    @rule(name=NAMES, query=QUERIES)
+    def join(self, name: str, query: Query) -> None:
+        if name not in self.asked:
+            self.asked.add(name)
+            self.world.ask(name, query.renamed(name))
+
+    @rule(name=NAMES)
+    def leave(self, name: str) -> None:
+        if name not in self.asked and name in self.world.registry.program.by_name:
+            self.asked.add(name)
+            self.world.ask(name, None)
+
+    @rule()
+    @precondition(lambda self: not self.asked)
+    def restart(self) -> None:
+        self.world.forget()
+
+    def teardown(self) -> None:
+        if hasattr(self, "world"):
+            self.world.close()
+            shutil.rmtree(self.world.place)
+
+
+TestLive = Live.TestCase
+TestLive.settings = settings(max_examples=80, stateful_step_count=14, deadline=None)
