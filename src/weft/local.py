@@ -96,7 +96,7 @@ class LocalRun:
         self.states = [State(program, bucket) for bucket in range(self.threads)]
         self.seen = Seen()
         self.watermark: int | None = None
-        self._registry = Registry(program, LivePlanner(program.plan))
+        self._registry = Registry(program, LivePlanner.of(program.plan))
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="weft")
 
     @property
