@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 import tempfile
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
@@ -310,3 +311,143 @@ def test_a_long_life(seed: int) -> None:
     world.close()
     shutil.rmtree(world.place)
     assert sum(life.since != NEVER and life.since <= life.joined for life in world.lives) >= 3
+
+
+def joining(running: Iterable[Query], new: Query, *batches: list[Row], lateness: int = 0) -> World:
+    """The new query joins after the batches, one more of which comes then; all is checked."""
+    world = World(running, lateness)
+    for rows in batches[:-1]:
+        world.step(rows)
+    world.ask(new.name, new)
+    world.step(batches[-1])
+    since = world.origin(new.name)
+    world.close()
+    shutil.rmtree(world.place)
+    world.since = since
+    return world
+
+
+TEN = [row(ts) for ts in range(10)]
+AFTER = [row(ts) for ts in range(10, 30)]
+
+
+def test_a_query_before_the_first_row_is_exact_from_the_start() -> None:
+    world = joining([query("a", Window(8, 4))], query("b", Window(5, 5), TOTAL), AFTER)
+    assert world.since == NEVER
+
+
+def test_history_is_used_where_it_is_all_there() -> None:
+    #   a   [0       8)          b   [4   8)       watermark and latest row at 9
+    #         [4       12)               [8   12)
+    #             [8       16)
+    world = joining([query("a", Window(8, 4))], query("b", Window(4, 4)), TEN, AFTER)
+    assert world.since == 8, "the first window that is still open"
+    world = joining([query("a", Window(8, 4), COUNT, TOTAL)], query("b", Window(12, 8), TOTAL), TEN, AFTER)
+    assert world.since == 8, "[0, 12) would need rows that no open window keeps"
+    world = joining([query("a", Window(30, 4))], query("b", Window(12, 4)), TEN, AFTER)
+    assert world.since == 0, "the first that is open"
+
+
+@pytest.mark.parametrize(
+    ("new", "since"),
+    [
+        (query("b", Window(4, 2)), 8),  # nothing is cut at 6
+        (query("b", Window(4, 4, 1)), 13),  # no edge in common
+        (query("b", Window(4, 4), TOTAL), 12),  # another part
+        (query("b", Window(4, 4), where=LARGE), 12),  # another predicate
+        (query("b", Window(4, 4), by=("k",)), 12),  # other groups
+    ],
+)
+def test_history_is_refused_where_something_is_missing(new: Query, since: int) -> None:
+    world = joining([query("a", Window(8, 4))], new, TEN, AFTER, lateness=2)
+    assert world.since == since
+
+
+def test_windows_with_gaps_leave_holes() -> None:
+    running = [query("a", Window(4, 8))]
+    inside = joining(running, query("b", Window(4, 8)), TEN, AFTER)
+    assert inside.since == 8, "in one of its windows all is kept"
+    twelve = [row(ts) for ts in range(12)]
+    world = joining([query("a", Window(2, 4))], query("b", Window(4, 4)), twelve, AFTER[2:], lateness=6)
+    assert world.since == 12, "between 10 and 12 nothing is kept"
+
+
+def test_what_a_query_keeps_counts_from_its_own_first_window() -> None:
+    #   b joins at 9 and is exact from 12 on, though its window [8, 20) is cut from then on
+    world = World([query("a", Window(6, 6))])
+    world.step(TEN)
+    world.ask("b", query("b", Window(12, 4), TOTAL))
+    world.step([row(10), row(11)])
+    world.ask("c", query("c", Window(8, 4), TOTAL))
+    world.step([row(12), row(13)])
+    assert (world.origin("b"), world.origin("c")) == (12, 12)
+    world.ask("d", query("d", Window(4, 4), TOTAL))
+    world.step(AFTER[4:])
+    assert world.origin("d") == 12, "b vouches for it"
+    world.close()
+
+
+def test_edges_from_before_a_query_joined_do_not_count() -> None:
+    #   b cuts at 4, 8, ... but the cell [6, 12) of a was made before it came
+    world = World([query("a", Window(18, 6))])
+    world.step(TEN)
+    world.ask("b", query("b", Window(4, 4), where=LARGE))
+    world.step([row(10)])
+    world.ask("c", query("c", Window(8, 4)))
+    world.step(AFTER[1:])
+    assert world.origin("c") == 12
+    world.close()
+
+
+def test_ends_from_before_a_query_was_exact_do_not_count() -> None:
+    #   b is exact from 12 on; that its window [4, 10) ends at 10 is no edge of what a has kept
+    world = World([query("a", Window(24, 12))], lateness=20)
+    world.step([row(ts) for ts in range(11)])
+    world.ask("b", query("b", Window(10, 8, 4)))
+    world.step([row(9), row(11)])
+    assert world.origin("b") == 12
+    world.ask("c", query("c", Window(2, 12)))
+    world.step(AFTER)
+    world.close()
+    shutil.rmtree(world.place)
+
+
+def test_rows_are_counted_from_when_a_query_joined_and_keep_their_numbers() -> None:
+    counted = [query("a", Window(4, 4, rows=True)), query("b", Window(6, 3, rows=True))]
+    world = World(counted)
+    world.step(TEN)
+    world.ask("c", query("c", Window(4, 4, rows=True)))
+    world.step([row(ts) for ts in range(10, 15)])
+    assert world.origin("c") == 10
+    world.ask("b", None)
+    world.step([row(ts) for ts in range(15, 20)], keep=False)
+    world.step([row(ts) for ts in range(20, 30)])
+    world.close()
+    shutil.rmtree(world.place)
+
+
+def test_many_overlapping_windows_are_looked_at_quickly() -> None:
+    world = World([query("a", Window(1_000_000, 1))])
+    world.step([row(5_000_000), row(5_000_100)])
+    world.ask("b", query("b", Window(900_000, 1)))
+    began = time.perf_counter()
+    program = world.registry.fold(world.seen.max_time, world.watermark)
+    assert time.perf_counter() - began < 5
+    assert program.by_name["b"].origin.since == 5_000_100 - 900_000 + 1
+
+
+def test_a_dropped_query_is_forgotten() -> None:
+    world = World([query("a", Window(8, 4)), query("b", Window(40, 40), TOTAL, by=("k",), where=LARGE)])
+    world.step(TEN)
+    world.ask("b", None)
+    world.step([])
+    assert [len(s.groupings) for s in world.states] == [1, 1]
+    world.ask("a", None)
+    world.step([row(20)])
+    assert [s.rows for s in world.states] == [0, 0]
+    assert world.watermark == 20
+    world.ask("a", query("a", Window(4, 4)))
+    world.step(AFTER)
+    assert world.origin("a") == 24
+    world.close()
+    shutil.rmtree(world.place)
