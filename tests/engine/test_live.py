@@ -313,8 +313,8 @@ def test_a_long_life(seed: int) -> None:
     assert sum(life.since != NEVER and life.since <= life.joined for life in world.lives) >= 3
 
 
-def joining(running: Iterable[Query], new: Query, *batches: list[Row], lateness: int = 0) -> World:
-    """The new query joins after the batches, one more of which comes then; all is checked."""
+def joining(running: Iterable[Query], new: Query, *batches: list[Row], lateness: int = 0) -> int:
+    """From when on a query is exact that joins before the last batch; what is answered then is checked."""
     world = World(running, lateness)
     for rows in batches[:-1]:
         world.step(rows)
@@ -323,8 +323,7 @@ def joining(running: Iterable[Query], new: Query, *batches: list[Row], lateness:
     since = world.origin(new.name)
     world.close()
     shutil.rmtree(world.place)
-    world.since = since
-    return world
+    return since
 
 
 TEN = [row(ts) for ts in range(10)]
@@ -332,20 +331,20 @@ AFTER = [row(ts) for ts in range(10, 30)]
 
 
 def test_a_query_before_the_first_row_is_exact_from_the_start() -> None:
-    world = joining([query("a", Window(8, 4))], query("b", Window(5, 5), TOTAL), AFTER)
-    assert world.since == NEVER
+    since = joining([query("a", Window(8, 4))], query("b", Window(5, 5), TOTAL), AFTER)
+    assert since == NEVER
 
 
 def test_history_is_used_where_it_is_all_there() -> None:
     #   a   [0       8)          b   [4   8)       watermark and latest row at 9
     #         [4       12)               [8   12)
     #             [8       16)
-    world = joining([query("a", Window(8, 4))], query("b", Window(4, 4)), TEN, AFTER)
-    assert world.since == 8, "the first window that is still open"
-    world = joining([query("a", Window(8, 4), COUNT, TOTAL)], query("b", Window(12, 8), TOTAL), TEN, AFTER)
-    assert world.since == 8, "[0, 12) would need rows that no open window keeps"
-    world = joining([query("a", Window(30, 4))], query("b", Window(12, 4)), TEN, AFTER)
-    assert world.since == 0, "the first that is open"
+    since = joining([query("a", Window(8, 4))], query("b", Window(4, 4)), TEN, AFTER)
+    assert since == 8, "the first window that is still open"
+    since = joining([query("a", Window(8, 4), COUNT, TOTAL)], query("b", Window(12, 8), TOTAL), TEN, AFTER)
+    assert since == 8, "[0, 12) would need rows that no open window keeps"
+    since = joining([query("a", Window(30, 4))], query("b", Window(12, 4)), TEN, AFTER)
+    assert since == 0, "the first that is open"
 
 
 @pytest.mark.parametrize(
@@ -359,17 +358,16 @@ def test_history_is_used_where_it_is_all_there() -> None:
     ],
 )
 def test_history_is_refused_where_something_is_missing(new: Query, since: int) -> None:
-    world = joining([query("a", Window(8, 4))], new, TEN, AFTER, lateness=2)
-    assert world.since == since
+    assert joining([query("a", Window(8, 4))], new, TEN, AFTER, lateness=2) == since
 
 
 def test_windows_with_gaps_leave_holes() -> None:
     running = [query("a", Window(4, 8))]
     inside = joining(running, query("b", Window(4, 8)), TEN, AFTER)
-    assert inside.since == 8, "in one of its windows all is kept"
+    assert inside == 8, "in one of its windows all is kept"
     twelve = [row(ts) for ts in range(12)]
-    world = joining([query("a", Window(2, 4))], query("b", Window(4, 4)), twelve, AFTER[2:], lateness=6)
-    assert world.since == 12, "between 10 and 12 nothing is kept"
+    since = joining([query("a", Window(2, 4))], query("b", Window(4, 4)), twelve, AFTER[2:], lateness=6)
+    assert since == 12, "between 10 and 12 nothing is kept"
 
 
 def test_what_a_query_keeps_counts_from_its_own_first_window() -> None:
@@ -385,6 +383,7 @@ def test_what_a_query_keeps_counts_from_its_own_first_window() -> None:
     world.step(AFTER[4:])
     assert world.origin("d") == 12, "b vouches for it"
     world.close()
+    shutil.rmtree(world.place)
 
 
 def test_edges_from_before_a_query_joined_do_not_count() -> None:
@@ -397,17 +396,20 @@ def test_edges_from_before_a_query_joined_do_not_count() -> None:
     world.step(AFTER[1:])
     assert world.origin("c") == 12
     world.close()
+    shutil.rmtree(world.place)
 
 
 def test_ends_from_before_a_query_was_exact_do_not_count() -> None:
-    #   b is exact from 12 on; that its window [4, 10) ends at 10 is no edge of what a has kept
-    world = World([query("a", Window(24, 12))], lateness=20)
-    world.step([row(ts) for ts in range(11)])
-    world.ask("b", query("b", Window(10, 8, 4)))
-    world.step([row(9), row(11)])
-    assert world.origin("b") == 12
-    world.ask("c", query("c", Window(2, 12)))
-    world.step(AFTER)
+    #   b   [0        10)        a has cut at 6 and at 12, but not at 10:
+    #             [6        16)  b is exact from 6 on, and yet there is a cell [6, 12)
+    world = World([query("a", Window(30, 6))], lateness=20)
+    world.step([row(ts) for ts in range(14)])
+    world.ask("b", query("b", Window(10, 6)))
+    world.step([row(11)])
+    assert world.origin("b") == 6
+    world.ask("c", query("c", Window(4, 12, 6)))
+    world.step([row(ts) for ts in range(14, 40)])
+    assert world.origin("c") == 18
     world.close()
     shutil.rmtree(world.place)
 
@@ -420,8 +422,10 @@ def test_rows_are_counted_from_when_a_query_joined_and_keep_their_numbers() -> N
     world.step([row(ts) for ts in range(10, 15)])
     assert world.origin("c") == 10
     world.ask("b", None)
-    world.step([row(ts) for ts in range(15, 20)], keep=False)
-    world.step([row(ts) for ts in range(20, 30)])
+    # The edges of b are gone, and with them the end of the slice that rows 12 and 13 are in.
+    world.step([row(15)], keep=False)
+    world.step([row(16)])
+    world.step([row(ts) for ts in range(17, 30)])
     world.close()
     shutil.rmtree(world.place)
 
@@ -434,6 +438,7 @@ def test_many_overlapping_windows_are_looked_at_quickly() -> None:
     program = world.registry.fold(world.seen.max_time, world.watermark)
     assert time.perf_counter() - began < 5
     assert program.by_name["b"].origin.since == 5_000_100 - 900_000 + 1
+    shutil.rmtree(world.place)
 
 
 def test_a_dropped_query_is_forgotten() -> None:

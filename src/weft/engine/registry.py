@@ -133,7 +133,7 @@ class Registry:
     def compiled(self, plan: Plan, origins: Mapping[str, Origin], version: int) -> Program:
         """A program for another plan over the same stream."""
         old = self.program
-        return compile_plan(plan, old.schema, old.time, old.strict, old.buckets, origins, version)
+        return compile_plan(plan, old.schema, old.time, old.strict, old.buckets, origins, version, old)
 
     def commit(self, program: Program | None) -> None:
         """Put a folded program in force."""

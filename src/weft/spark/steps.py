@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 
 import numpy as np
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from weft.engine.due import last_ends
@@ -64,6 +65,7 @@ class Steps:
         self._carried = Carried(registry.program)
         self._written, self._next_version = store.version(), store.next_version()
         self._history = {store.last.token: store.last.seq} if store.last else {}
+        self._schemas: dict[str, tuple[Query, pa.Schema]] = {}
         self._open_sink(registry.program)
 
     @property
@@ -167,7 +169,15 @@ class Steps:
         return self.program.layout == written.layout and (settled or self.base == written.base)
 
     def _open_sink(self, program: Program) -> None:
-        self.sink.open({q.name: program.result_schema(q.name) for q in program.queries}, self.stream)
+        """Tell the sink of the queries that there are; what is known of them is not worked out again."""
+        known = self._schemas
+        self._schemas = {
+            q.name: known[q.name]
+            if q.name in known and known[q.name][0] is q
+            else (q, program.result_schema(q.name))
+            for q in program.queries
+        }
+        self.sink.open({name: schema for name, (_, schema) in self._schemas.items()}, self.stream)
 
     def _layers(self, last: Manifest) -> tuple[tuple[Layer, ...], ...]:
         """The layers after the last step, each kept as long as the queries of this one need it."""
