@@ -130,8 +130,10 @@ class ParquetSink:
             stays = [
                 i for i in infos if i.base_name.endswith(".parquet") and not self._goes(name, i.base_name)
             ]
-            if any(pq.read_schema(system.open_input_file(i.path)) != schema for i in stays[:1]):
-                raise _other_columns(name)
+            for info in stays[:1]:
+                with system.open_input_file(info.path) as source:
+                    if pq.read_schema(source) != schema:
+                        raise _other_columns(name)
 
     def deliver(self, results: Mapping[str, pa.Table], seq: int) -> None:
         """Write the step's files; before a query's first, what an interrupted run left of this step goes."""

@@ -73,13 +73,14 @@ class Life:
 class World:
     """A stream whose state lives in files, and may live in memory from step to step."""
 
-    def __init__(self, queries: Iterable[Query], lateness: int = 0) -> None:
+    def __init__(self, queries: Iterable[Query], lateness: int = 0, strategy: str = "share-all") -> None:
         self.place = tempfile.mkdtemp(prefix="weft-live-")
         self.lateness, self.batches = lateness, []
         self.layers: list[tuple[Layer, ...]] = [()] * BUCKETS
         self.seen, self.watermark = Seen(), None
         self.lives: list[Life] = []
-        planner = LivePlanner(nodes=BUCKETS)
+        self.strategy = strategy
+        planner = LivePlanner(strategy, nodes=BUCKETS)
         program = compile_plan(planner(list(queries)), SCHEMA, "ts", buckets=BUCKETS)
         self.registry = Registry(program, planner)
         self.states: list[State] | None = [State(program, b) for b in range(BUCKETS)]
@@ -100,7 +101,7 @@ class World:
     def forget(self) -> None:
         """As after a restart: nothing is known but what is in files."""
         version = read_version(self.place, self.written)
-        planner = LivePlanner(nodes=BUCKETS)
+        planner = LivePlanner(self.strategy, nodes=BUCKETS)
         program = compile_plan(
             planner(version.queries[::-1]),
             SCHEMA,
@@ -119,7 +120,7 @@ class World:
     def step(self, rows: list[Row], keep: bool = True) -> None:
         """Make a step with these rows; its states are kept in memory, or else read from files."""
         before = self.registry.program
-        program = self.registry.fold(self.seen.max_time, self.watermark)
+        program = self.registry.fold(self.seen, self.watermark)
         if program is not None:
             if self.states is not None:
                 self.states = [Migration(before.layout, program).state(s) for s in self.states]
@@ -293,7 +294,8 @@ def test_a_long_life(seed: int) -> None:
         by, where = chance.choice([("k",), ("k",), ()]), chance.choice([None, None, None, LARGE])
         return query(name, chance.choice(windows), *chance.choice(lists), by=by, where=where)
 
-    world, now = World([some(name) for name in "abc"], chance.choice([0, 3, 9])), 20
+    strategy = ("share-all", "no-share", "incremental-weave-share")[seed % 3]
+    world, now = World([some(name) for name in "abc"], chance.choice([0, 3, 9]), strategy), 20
     for _ in range(40):
         for name in chance.sample("abcdefgh", chance.choice([0, 1, 1, 3])):
             if name in world.registry.program.by_name and chance.random() < 0.4:
@@ -435,7 +437,7 @@ def test_many_overlapping_windows_are_looked_at_quickly() -> None:
     world.step([row(5_000_000), row(5_000_100)])
     world.ask("b", query("b", Window(900_000, 1)))
     began = time.perf_counter()
-    program = world.registry.fold(world.seen.max_time, world.watermark)
+    program = world.registry.fold(world.seen, world.watermark)
     assert time.perf_counter() - began < 5
     assert program.by_name["b"].origin.since == 5_000_100 - 900_000 + 1
     shutil.rmtree(world.place)

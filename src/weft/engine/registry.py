@@ -15,6 +15,7 @@ from weft.aggregates.registry import DEFINED
 from weft.builder import QueryBuilder
 from weft.engine.due import NEVER
 from weft.engine.history import origin_of
+from weft.engine.partial import Seen
 from weft.engine.program import Origin, Program, compile_plan
 from weft.errors import JobError, QueryError, WeftError
 from weft.optimize import LivePlanner
@@ -60,7 +61,7 @@ class Registry:
     >>> program = compile_plan(plan, pa.schema({"ts": pa.timestamp("us")}), "ts")
     >>> registry = Registry(program, LivePlanner.of(plan))
     >>> asked = registry.add(text.format("b", 2))
-    >>> registry.commit(registry.fold(max_time=9_000_000, watermark=9_000_000))
+    >>> registry.commit(registry.fold(Seen(rows=1, max_time=9_000_000), watermark=9_000_000))
     >>> asked.result().exact_from, asked.result().version
     (datetime.datetime(1970, 1, 1, 0, 0, 8), 2)
     """
@@ -75,6 +76,7 @@ class Registry:
         self._lock = threading.Lock()
         self._asked: list[_Asked] = []
         self._folded: list[_Asked] = []
+        self._before: Seen | None = None
         self._ended = False
 
     def add(self, query: Asked, name: str | None = None) -> Future[Change]:
@@ -106,7 +108,7 @@ class Registry:
             elif entry.query != query:
                 self.replace(query)
 
-    def fold(self, max_time: int | None, watermark: int | None, version: int | None = None) -> Program | None:
+    def fold(self, seen: Seen, watermark: int | None, version: int | None = None) -> Program | None:
         """All changes asked for as one new program, for a stream that has come so far; None without any.
 
         It is in force, and those who asked are told, with ``commit``.
@@ -123,7 +125,8 @@ class Registry:
             queries.pop(asked.name, None)
             if asked.alone is not None:
                 queries[asked.name] = asked.alone.queries[0]
-                origins[asked.name] = origin_of(asked.alone, running, max_time, watermark)
+                origins[asked.name] = origin_of(asked.alone, running, seen.max_time, watermark)
+        self._measure(seen)
         try:
             return self.compiled(self._planner(list(queries.values())), origins, version)
         except WeftError as error:
@@ -149,6 +152,14 @@ class Registry:
         with self._lock:
             self._ended = True
         self._fail(JobError("the run ended before a batch took the change"))
+
+    def _measure(self, seen: Seen) -> None:
+        """Let plans be made for the rate of rows, in event time, since the last change."""
+        before, self._before = self._before, seen
+        if before is not None and before.max_time is not None and seen.max_time is not None:
+            rows, micros = seen.rows - before.rows, seen.max_time - before.max_time
+            if rows and micros:
+                self._planner.rate = rows / micros * 1e6
 
     def _ask(self, name: str, query: Query | None, leaves: bool) -> Future[Change]:
         alone = None if query is None else self._check(query)
