@@ -209,7 +209,9 @@ class Registry:
         if asked.alone is None or entry is None:
             return Change(asked.name, self.program.version)
         origin = entry.origin
-        when = None if origin.since == NEVER else _moment(origin.since, self.program.time_type.tz)
+        if origin.since == NEVER:
+            return Change(asked.name, self.program.version)
+        when = _moment(origin.since, self.program.time_type.tz)
         return Change(asked.name, self.program.version, when, origin.since <= origin.joined)
 
     def _fail(self, error: WeftError) -> None:
