@@ -44,11 +44,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Asked:
-    """A change asked for: a query leaves, or joins, ``alone`` being its program, or both."""
+    """A change asked for: what has this name leaves, and a query joins if ``alone`` is its program."""
 
     name: str
     alone: Program | None
-    leaves: bool
     future: Future[Change] = field(default_factory=Future)
 
 
@@ -175,7 +174,7 @@ class Registry:
                     query=name,
                     hint="replace it, or take another name",
                 )
-            asked = _Asked(name, alone, leaves)
+            asked = _Asked(name, alone)
             self._asked.append(asked)
         return asked.future
 

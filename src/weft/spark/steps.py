@@ -154,7 +154,8 @@ class Steps:
         program = folded or self.program
         if folded is None and written is not None and self._is_as_written(written, settled):
             return
-        program = replace(program, version=self._next_version)
+        if folded is None:
+            program = replace(program, version=self._next_version)
         self._written = Version.of(program, seq, self.base)
         self.store.write_version(self._written)
         self._next_version += 1
