@@ -5,18 +5,21 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pyarrow as pa
 
 from weft.builder import QueryBuilder
 from weft.duration import parse_duration
 from weft.engine.final import END, final
+from weft.engine.migrate import Migration
 from weft.engine.partial import Seen, partial
 from weft.engine.program import Program, compile_plan
+from weft.engine.registry import Change, Registry
 from weft.engine.sharing import Choice, total
 from weft.engine.state import Piece, State
 from weft.errors import JobError
+from weft.optimize import LivePlanner
 from weft.optimize import plan as make_plan
 from weft.plan import Plan
 from weft.query import Query
@@ -90,6 +93,8 @@ class LocalRun:
     >>> run = LocalRun(compile_plan(weft.plan(queries), batch.schema, "ts"))
     >>> run.step(batch)["n"].column("n").to_pylist(), run.close()["n"].column("n").to_pylist()
     ([1], [1])
+
+    Queries may join and leave between batches, asked for from any thread.
     """
 
     def __init__(
@@ -99,17 +104,58 @@ class LocalRun:
         threads: int | None = None,
         tables: Tables | Mapping[str, TableSource] | None = None,
     ) -> None:
-        self.program, self.lateness = program, lateness
+        self.lateness = lateness
         self.tables = tables if isinstance(tables, Tables) else Tables(tables)
         self.threads = threads or os.cpu_count() or 1
         self.states = [State(program, bucket) for bucket in range(self.threads)]
         self.seen = Seen()
         self.choices: list[Choice] = []
         self.watermark: int | None = None
+        self._registry = Registry(program, LivePlanner.of(program.plan), tables=self.tables.schemas)
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="weft")
+
+    @property
+    def program(self) -> Program:
+        """What runs."""
+        return self._registry.program
+
+    @property
+    def plan(self) -> Plan:
+        """What is shared, and what that should cost."""
+        return self.program.plan
+
+    def queries(self) -> tuple[Query, ...]:
+        """The queries that are answered."""
+        return self.program.queries
+
+    def add(self, query: Query | QueryBuilder | str, name: str | None = None) -> Future[Change]:
+        """Let a query (or one in SQL) join with the next batch; the future has its ``Change`` from then on.
+
+        >>> import datetime, weft
+        >>> from weft.engine.program import compile_plan
+        >>> text = "SELECT count(*) AS n FROM s [RANGE '{} min' SLIDE '1 min']"
+        >>> batches = [pa.table({"ts": [datetime.datetime(2024, 1, 1, 0, m, 5)]}) for m in range(4)]
+        >>> run = LocalRun(compile_plan(weft.plan(weft.sql(text.format(3))), batches[0].schema, "ts"))
+        >>> _ = run.step(batches[0]), run.step(batches[1])
+        >>> joined = run.add(text.format(2), name="shorter")
+        >>> run.step(batches[2])["shorter"].column("n").to_pylist()
+        [2]
+        >>> joined.result().history, joined.result().exact_from
+        (True, datetime.datetime(2024, 1, 1, 0, 0))
+        """
+        return self._registry.add(query, name)
+
+    def drop(self, name: str) -> Future[Change]:
+        """Let a query leave before the next batch; its open windows are not answered."""
+        return self._registry.drop(name)
+
+    def replace(self, query: Query | QueryBuilder | str, name: str | None = None) -> Future[Change]:
+        """Let a query take the place of the one of its name, with the next batch."""
+        return self._registry.replace(query, name)
 
     def step(self, batch: Batch) -> dict[str, pa.Table]:
         """Take in a batch and answer the windows that the watermark has then passed."""
+        self._change()
         table = as_table(batch)
         self._check(table.schema)
         rows = min(ROWS_AT_ONCE, -(-table.num_rows // self.threads)) or 1
@@ -132,6 +178,7 @@ class LocalRun:
 
     def close(self) -> dict[str, pa.Table]:
         """Answer every window that is still open."""
+        self._registry.close()
         self.watermark = END
         return self._final([], END)
 
@@ -141,7 +188,15 @@ class LocalRun:
 
     def shutdown(self) -> None:
         """Let the threads go."""
+        self._registry.close()
         self._pool.shutdown(wait=False)
+
+    def _change(self) -> None:
+        """Carry the state over to the queries asked for."""
+        program = self._registry.fold(self.seen, self.watermark)
+        if program is not None:
+            self.states = list(self._pool.map(Migration(self.program.layout, program).state, self.states))
+            self._registry.commit(program)
 
     def _final(self, pieces: Sequence[Piece], watermark: int | None) -> dict[str, pa.Table]:
         def answer(state: State) -> dict[str, pa.Table]:

@@ -35,10 +35,11 @@ def count_rows(state: State, watermark: int, program: Program) -> dict[int, tupl
         if not released.num_rows:
             continue
         met = _bitmaps(released, len(program.predicates))
+        times = released.column("slice_start").to_numpy(zero_copy_only=False)
         for counting, grouping in enumerate(program.groupings):
             if grouping.fed_by != number or (grouping.buckets and state.bucket not in grouping.buckets):
                 continue
-            rows = np.flatnonzero(met(grouping.predicates[0]))
+            rows = np.flatnonzero(met(grouping.predicates[0]) & (times >= grouping.since))
             if len(rows):
                 piece, counted[counting] = _count(program, counting, state, released.take(pa.array(rows)))
                 state.absorb(piece)

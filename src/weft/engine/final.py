@@ -57,7 +57,7 @@ def final(
         if isinstance(held, Counted):
             due = counted.get(entry.grouping)
         elif held.rows and is_due(entry.query.window, state.answered, watermark):
-            due = (NEVER if state.answered is None else state.answered, watermark)
+            due = (_after(entry, state.answered), watermark)
         if due is not None:
             asked.setdefault((entry.tree, entry.grouping), []).append((entry, due))
     for (tree, grouping), asking in asked.items():
@@ -76,6 +76,12 @@ def final(
 
 Due: TypeAlias = tuple[np.ndarray | int, np.ndarray | int]
 """After which instant windows are due, and until which, for all groups or for each."""
+
+
+def _after(entry: Entry, answered: int | None) -> int:
+    """The instant after which windows are to end: those not answered yet, and that the query is exact for."""
+    after, since = NEVER if answered is None else answered, entry.origin.since
+    return after if since == NEVER else max(after, since + entry.query.window.range - 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from weft.engine.due import ALWAYS, last_ends
+from weft.engine.due import ALWAYS, NEVER, last_ends
 from weft.engine.manifest import Layer, SliceFile
-from weft.engine.program import Axis, Program
+from weft.engine.migrate import Migration
+from weft.engine.program import Axis, Grouping, Program
 from weft.engine.state import Piece, State, merge_pieces
+from weft.engine.versions import read_version
 from weft.errors import CheckpointError
 from weft.filesystem import join, resolve, write_atomically
 
@@ -37,7 +40,7 @@ def rebuild(
 def catch_up(place: str, state: State, layers: Iterable[Layer], watermark: int | None) -> None:
     """Bring a state up to date with layers that it has not absorbed yet."""
     for layer in layers:
-        for piece in read_layer(place, layer, state.bucket):
+        for piece in read_layer(place, layer, state.bucket, state.program):
             state.absorb(piece)
     state.advance(watermark)
 
@@ -65,19 +68,41 @@ def add_layer(
         if merged:
             first = merged[0].first
             if kept:
-                old = [p for layer in merged for p in read_layer(place, layer, state.bucket)]
+                old = [p for layer in merged for p in read_layer(place, layer, state.bucket, program)]
                 fresh = _live(merge_pieces([*old, *fresh], program), watermark, program)
             else:
                 fresh = state.snapshot()
     if not fresh:
         return tuple(kept)
     files = tuple(_write(place, piece, seq, token) for piece in fresh)
-    return (*kept, Layer(first, seq, max(_needed_until(p, program) for p in fresh), files))
+    until = max(_needed_until(p, program) for p in fresh)
+    return (*kept, Layer(first, seq, until, files, program.version))
 
 
-def read_layer(place: str, layer: Layer, bucket: int) -> list[Piece]:
-    """The partials of a layer; CheckpointError where a file is missing or damaged."""
-    return [Piece(bucket, file.grouping, _read(place, file)) for file in layer.files]
+def read_layer(place: str, layer: Layer, bucket: int, program: Program) -> list[Piece]:
+    """The partials of a layer, laid out for a program; CheckpointError where a file is missing or damaged."""
+    pieces = [Piece(bucket, file.grouping, _read(place, file)) for file in layer.files]
+    if layer.version == program.version:
+        return pieces
+    migration = Migration(read_version(place, layer.version).layout, program)
+    return [p for p in map(migration.piece, pieces) if p is not None]
+
+
+def needed_anew(layer: Layer, migration: Migration) -> Layer:
+    """The layer, kept as long as the queries of another version may need it."""
+    until = NEVER
+    for file in layer.files:
+        number = migration.numbers[file.grouping]
+        if number is not None:
+            until = max(until, _latest_end(migration.program.groupings[number], file.newest))
+    return replace(layer, needed_until=until)
+
+
+def _latest_end(grouping: Grouping, newest: int) -> int:
+    """No watermark after this needs partials whose last slice starts at ``newest``."""
+    if grouping.axis is Axis.ROWS:
+        return ALWAYS
+    return newest + (1 if grouping.axis is Axis.WAITING else max(w.range for w in grouping.windows))
 
 
 def _how_many(layers: Sequence[Layer], rows: int) -> int:
@@ -129,7 +154,8 @@ def _write(place: str, piece: Piece, seq: int, token: str) -> SliceFile:
         write_atomically(system, path, data)
     except OSError as error:
         raise CheckpointError(f"cannot write '{path}': {error}; state could not be saved") from error
-    return SliceFile(name, piece.grouping, piece.table.num_rows, data.size, zlib.crc32(data))
+    newest = int(np.max(piece.table.column("slice_start").to_numpy(zero_copy_only=False)))
+    return SliceFile(name, piece.grouping, piece.table.num_rows, data.size, zlib.crc32(data), newest)
 
 
 def _read(place: str, file: SliceFile) -> pa.RecordBatch:

@@ -14,7 +14,7 @@ from typing import Any
 
 from weft.errors import CheckpointError
 
-FORMAT = 1
+FORMAT = 2
 
 
 class OtherFormat(CheckpointError):
@@ -23,23 +23,28 @@ class OtherFormat(CheckpointError):
 
 @dataclass(frozen=True, slots=True)
 class SliceFile:
-    """One immutable Parquet file of partials, all of one grouping."""
+    """One immutable Parquet file of partials, all of one grouping; ``newest`` is the last slice's start."""
 
     name: str
     grouping: int
     rows: int
     bytes: int
     crc: int
+    newest: int
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """The partials that the steps ``first``..``last`` brought to one bucket; dead once ``needed_until``."""
+    """The partials that the steps ``first``..``last`` brought to one bucket; dead once ``needed_until``.
+
+    They are laid out as the queries of ``version`` wanted them.
+    """
 
     first: int
     last: int
     needed_until: int
     files: tuple[SliceFile, ...]
+    version: int = 1
 
     @property
     def rows(self) -> int:
@@ -50,19 +55,19 @@ class Layer:
     def from_dict(cls, data: Mapping[str, Any]) -> Layer:
         """The inverse of ``dataclasses.asdict``."""
         files = tuple(SliceFile(**f) for f in data["files"])
-        return cls(data["first"], data["last"], data["needed_until"], files)
+        return cls(data["first"], data["last"], data["needed_until"], files, data["version"])
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One committed step; ``token`` names the attempt that made it, ``batch_id`` Spark's last batch in it."""
+    """One committed step; ``token`` names the attempt that made it, ``batch_id`` Spark's last batch in it,
+    ``version`` the queries it was made with."""
 
     seq: int
     token: str
     kind: str
     batch_id: int
-    fingerprint: str
-    queries: tuple[str, ...]
+    version: int
     buckets: int
     watermark: int | None
     seen: Mapping[str, int | None]
@@ -73,31 +78,46 @@ class Manifest:
         """The names of all files that the state is made of."""
         return frozenset(f.name for layers in self.layers for layer in layers for f in layer.files)
 
+    @property
+    def versions(self) -> frozenset[int]:
+        """The versions of queries that the state is laid out for."""
+        return frozenset([self.version, *(layer.version for layers in self.layers for layer in layers)])
+
     def to_json(self) -> bytes:
         """The file's content, with a checksum of itself.
 
-        >>> made = Manifest(1, "t", "batch", 0, "f", ("q",), 1, None, {"rows": 0}, ((),))
+        >>> made = Manifest(1, "t", "batch", 0, 1, 1, None, {"rows": 0}, ((),))
         >>> Manifest.from_json(made.to_json()) == made
         True
         """
-        body = {"format": FORMAT, **asdict(self)}
-        return json.dumps({**body, "crc": _crc(body)}, indent=1).encode()
+        return seal(asdict(self))
 
     @classmethod
     def from_json(cls, data: bytes) -> Manifest:
         """Read a manifest; CheckpointError where it is damaged or of a format unknown here."""
-        try:
-            body = json.loads(data)
-            found = body.pop("crc")
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise CheckpointError("it is not a whole manifest") from error
-        if found != _crc(body):
-            raise CheckpointError("its checksum does not match")
-        if body.pop("format") != FORMAT:
-            raise OtherFormat("it was written by another version of weft, which has to go on with it")
+        body = unseal(data)
         layers = tuple(tuple(map(Layer.from_dict, each)) for each in body.pop("layers"))
-        queries = tuple(body.pop("queries"))
-        return cls(**body, queries=queries, layers=layers)
+        return cls(**body, layers=layers)
+
+
+def seal(body: Mapping[str, Any], indent: int | None = 1) -> bytes:
+    """Plain data as the content of a file, with its format and a checksum."""
+    body = {"format": FORMAT, **body}
+    return json.dumps({**body, "crc": _crc(body)}, indent=indent).encode()
+
+
+def unseal(data: bytes) -> dict[str, Any]:
+    """The data behind ``seal``; CheckpointError where it is damaged or of a format unknown here."""
+    try:
+        body: dict[str, Any] = json.loads(data)
+        found = body.pop("crc")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError("it is not whole") from error
+    if found != _crc(body):
+        raise CheckpointError("its checksum does not match")
+    if body.pop("format") != FORMAT:
+        raise OtherFormat("it was written by another version of weft, which has to go on with it")
+    return body
 
 
 def _crc(body: Mapping[str, Any]) -> int:

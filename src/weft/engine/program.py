@@ -7,23 +7,27 @@ signature, equal group-by sets one grouping, equal parts of aggregates one part 
 from __future__ import annotations
 
 import enum
-import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import pyarrow as pa
 
 from weft.aggregates import AggregateFunction, Monoid, Part, named
 from weft.aggregates.part import part as make_part
 from weft.engine.bind import Join, bind_plan, with_tables
+from weft.engine.due import NEVER
+from weft.engine.layout import Layout, Shape, part_text
 from weft.errors import QueryError
 from weft.expr import arrow_type, check, check_predicate, sql_type
 from weft.final import check_technique
 from weft.plan import Plan, Tree
 from weft.query import Aggregate, Column, Expr, Query, Window
+from weft.query_json import canonical
 from weft.slicing import SLICERS, Progression, reduce_progressions
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,19 @@ class Answer:
     function: AggregateFunction
     parts: tuple[int, ...]
     type: pa.DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """How a query came to a running stream, in microseconds of event time; NEVER: before the first row.
+
+    Its windows that start at ``since`` or later are answered. ``joined`` is the latest time that had been
+    seen when it came. ``bucket`` is the one that has its history, None where each has that of its own groups.
+    """
+
+    since: int = NEVER
+    joined: int = NEVER
+    bucket: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,6 +66,7 @@ class Entry:
     predicate: int
     answers: tuple[Answer, ...]
     bucket: int | None
+    origin: Origin = Origin()
 
 
 class Axis(enum.Enum):
@@ -67,7 +85,8 @@ class Grouping:
     then those that answer a query, the nodes of the plan.
 
     ``progressions`` are the edges that its cells are cut at. Windows counted in rows have two: their rows
-    wait in one, which all predicates share, and each predicate counts its own in another, ``fed_by`` it.
+    wait in one, which all predicates share, and each predicate counts its own in another, ``fed_by`` it,
+    from the rows of time ``since`` on.
     """
 
     keys: tuple[str, ...]
@@ -79,6 +98,7 @@ class Grouping:
     progressions: tuple[Progression, ...]
     axis: Axis = Axis.TIME
     fed_by: int | None = None
+    since: int = NEVER
 
     @property
     def predicates(self) -> tuple[int, ...]:
@@ -93,7 +113,7 @@ class Grouping:
 
 @dataclass(frozen=True)
 class Program:
-    """Everything a batch needs, checked against the schema."""
+    """Everything a batch needs, checked against the schema; ``version`` counts the changes of queries."""
 
     plan: Plan
     schema: pa.Schema
@@ -104,6 +124,8 @@ class Program:
     progressions: tuple[Progression, ...]
     strict: bool = False
     joins: tuple[Join, ...] = ()
+    buckets: int = 1
+    version: int = 1
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -154,28 +176,34 @@ class Program:
         return self.plan.trees
 
     @cached_property
-    def fingerprint(self) -> str:
-        """A hash of queries, columns and time: what a checkpoint must have been written by."""
-        types = [(name, str(self.schema.field(name).type)) for name in self.columns]
-        types += [(name, str(type)) for join in self.joins for name, _, type in join.columns]
-        text = repr((sorted(map(repr, self.queries)), types, self.time))
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+    def layout(self) -> Layout:
+        """What its state looks like, as plain data."""
+        predicates = tuple(map(canonical, self.predicates))
+        shapes = (
+            Shape(
+                g.axis.value,
+                g.keys,
+                predicates[g.predicates[0]] if g.axis is Axis.ROWS else None,
+                g.since,
+                tuple((part_text(p), len(p.words)) for p in g.parts),
+            )
+            for g in self.groupings
+        )
+        return Layout(predicates, tuple(shapes))
 
     @cached_property
     def time_type(self) -> pa.DataType:
         """The Arrow type of window_start and window_end: microseconds in the time column's zone."""
         return pa.timestamp("us", self.schema.field(self.time).type.tz)
 
-    def entry(self, name: str) -> Entry:
-        """The entry of the query with this name."""
-        for entry in self.entries:
-            if entry.query.name == name:
-                return entry
-        raise KeyError(f"no query is called {name!r}")
+    @cached_property
+    def by_name(self) -> dict[str, Entry]:
+        """The entries by the names of their queries."""
+        return {e.query.name: e for e in self.entries}
 
     def result_schema(self, name: str) -> pa.Schema:
         """The Arrow schema of a query's results."""
-        entry = self.entry(name)
+        entry = self.by_name[name]
         fields = [*self._keys(entry), *self._bounds(), *((a.alias, a.type) for a in entry.answers)]
         schema = pa.schema(fields)
         if entry.query.outputs:
@@ -198,31 +226,47 @@ def compile_plan(
     time: str,
     strict: bool = False,
     buckets: int = 1,
+    origins: Mapping[str, Origin] | None = None,
+    version: int = 1,
+    running: Program | None = None,
     tables: Mapping[str, pa.Schema] | None = None,
 ) -> Program:
     """Check a plan against a stream's schema and make it ready to run in so many buckets.
 
     ``strict`` lets a value that cannot be computed (a division by zero, say) stop the run instead of
-    being null and counted. ``tables`` are the schemas of the static tables that queries may join.
+    being null and counted. ``origins`` are those of queries that came while the stream ran, ``running`` is
+    the program before this one: what it has checked is not checked again. ``tables`` are the schemas of the
+    static tables that queries may join.
     """
-    _check_names(plan.queries)
+    check_names(plan.queries)
     _check_time(schema, time)
     asked, (plan, joins) = plan, bind_plan(plan, schema, tables or {})
     rows = with_tables(schema, joins)
-    predicates = list(dict.fromkeys(q.predicate for q in plan.queries))
-    places = list(dict.fromkeys(place for q in plan.queries for place in _places(q)))
+    came = {q.name: (origins or {}).get(q.name, Origin()) for q in plan.queries}
+    predicates = _numbered(q.predicate for q in plan.queries)
+    places = _numbered(place for q in plan.queries for place in _places(q, came[q.name]))
     parts: list[dict[Part, int]] = [{} for _ in places]
-    entries = []
+    entries, unchecked = [], []
     for number, tree in enumerate(plan.trees):
         for query in tree.queries:
-            grouping = places.index(_places(query)[-1])
-            try:
-                answers = _check_query(query, rows, time, parts[grouping])
-            except QueryError as error:
-                raise error.of(query.name) from None
-            predicate = predicates.index(query.predicate)
+            origin = came[query.name]
+            grouping = places[_places(query, origin)[-1]]
+            checked = running.by_name.get(query.name) if running else None
+            if running is not None and checked is not None and checked.query is query:
+                answers = _moved(checked, running.groupings[checked.grouping], parts[grouping])
+            else:
+                unchecked.append(query)
+                try:
+                    answers = _check_query(query, rows, time, parts[grouping])
+                except QueryError as error:
+                    raise error.of(query.name) from None
             bucket = None if query.group_by else tree.node % buckets
-            entries.append(Entry(query, number, grouping, predicate, answers, bucket))
+            if bucket is not None and origin.bucket is not None:
+                bucket = origin.bucket
+            origin = replace(origin, bucket=bucket)
+            entries.append(
+                Entry(query, number, grouping, predicates[query.predicate], answers, bucket, origin)
+            )
     _check_techniques(plan, entries, parts)
     program = Program(
         asked,
@@ -234,12 +278,14 @@ def compile_plan(
         plan.progressions,
         strict,
         joins,
+        buckets,
+        version,
     )
-    for query in plan.queries:
+    for query in unchecked:
         try:
             result = program.result_schema(query.name)
             if query.having is not None:
-                entry = program.entry(query.name)
+                entry = program.by_name[query.name]
                 everything = [
                     *result,
                     *((a.alias, a.type) for a in entry.answers if a.alias not in result.names),
@@ -250,30 +296,39 @@ def compile_plan(
     return program
 
 
-Place: TypeAlias = tuple[Axis, tuple[str, ...], Expr | None]
+Place: TypeAlias = tuple[Axis, tuple[str, ...], Expr | None, int]
 
 
-def _places(query: Query) -> list[Place]:
-    """The groupings a query's rows go through, the one that answers it last."""
+def _places(query: Query, origin: Origin) -> list[Place]:
+    """The groupings a query's rows go through, the one that answers it last.
+
+    Rows are counted from when a query came, so that later ones have numbers of their own.
+    """
     if not query.window.rows:
-        return [(Axis.TIME, query.group_by, None)]
-    return [(Axis.WAITING, query.group_by, None), (Axis.ROWS, query.group_by, query.predicate)]
+        return [(Axis.TIME, query.group_by, None, NEVER)]
+    waiting = (Axis.WAITING, query.group_by, None, NEVER)
+    return [waiting, (Axis.ROWS, query.group_by, query.predicate, origin.since)]
+
+
+def _numbered(values: Iterable[T]) -> dict[T, int]:
+    """The distinct values, in order, and their numbers."""
+    return {value: number for number, value in enumerate(dict.fromkeys(values))}
 
 
 def _check_techniques(plan: Plan, entries: Sequence[Entry], parts: Sequence[dict[Part, int]]) -> None:
     """A tree's technique must be able to run every part that the tree's queries need."""
     needed: list[dict[str, Monoid]] = [{} for _ in plan.trees]
+    known = [list(some) for some in parts]
     for entry in entries:
-        known = list(parts[entry.grouping])
         for number in {n for answer in entry.answers for n in answer.parts}:
-            needed[entry.tree][str(known[number])] = known[number].monoid
+            part = known[entry.grouping][number]
+            needed[entry.tree].setdefault(str(part), part.monoid)
     for tree, monoids in zip(plan.trees, needed):
         check_technique(tree.technique, monoids)
 
 
-def _check_names(queries: Sequence[Query]) -> None:
-    if not queries:
-        raise QueryError("there is no query to run")
+def check_names(queries: Sequence[Query]) -> None:
+    """Refuse queries of the same name."""
     seen: set[str] = set()
     for query in queries:
         if query.name in seen:
@@ -311,6 +366,17 @@ def _check_query(query: Query, schema: pa.Schema, time: str, parts: dict[Part, i
             parts.setdefault(part, len(parts))
     tz = schema.field(time).type.tz
     return tuple(_answer(aggregate, schema, tz, parts) for aggregate in query.aggregates)
+
+
+def _moved(checked: Entry, grouping: Grouping, parts: dict[Part, int]) -> tuple[Answer, ...]:
+    """The answers of a query that was checked before, with the numbers that their parts have now."""
+    if checked.query.window.rows:
+        for part in COUNTED:
+            parts.setdefault(part, len(parts))
+    return tuple(
+        replace(a, parts=tuple(parts.setdefault(grouping.parts[n], len(parts)) for n in a.parts))
+        for a in checked.answers
+    )
 
 
 def _answer(aggregate: Aggregate, schema: pa.Schema, tz: str | None, parts: dict[Part, int]) -> Answer:
@@ -352,7 +418,7 @@ COUNTED = tuple(make_part(kind, (), ()) for kind in ("rows", "oldest", "newest")
 
 
 def _groupings(
-    places: Sequence[Place],
+    places: Mapping[Place, int],
     parts: Sequence[dict[Part, int]],
     schema: pa.Schema,
     plan: Plan,
@@ -360,10 +426,11 @@ def _groupings(
 ) -> tuple[Grouping, ...]:
     needed_by: list[dict[Part, dict[int, None]]] = [{p: {} for p in some} for some in parts]
     fed_by = [
-        places.index((Axis.WAITING, keys, None)) if axis is Axis.ROWS else None for axis, keys, _ in places
+        places[Axis.WAITING, keys, None, NEVER] if axis is Axis.ROWS else None for axis, keys, *_ in places
     ]
+    listed = [list(some) for some in parts]
     for entry in entries:
-        known = list(parts[entry.grouping])
+        known = listed[entry.grouping]
         needed = {known[n] for answer in entry.answers for n in answer.parts}
         for part in needed.union(COUNTED if entry.query.window.rows else ()):
             needed_by[entry.grouping][part][entry.predicate] = None
@@ -371,28 +438,41 @@ def _groupings(
         if feeding is not None:
             for part, predicates in needed_by[number].items():
                 needed_by[feeding].setdefault(part, {}).update(predicates)
+    members: list[list[Entry]] = [[] for _ in places]
+    for entry in entries:
+        members[entry.grouping].append(entry)
+        feeding = fed_by[entry.grouping]
+        if feeding is not None:
+            members[feeding].append(entry)
+    in_time = plan.progressions
     groupings = []
-    for number, (axis, keys, _) in enumerate(places):
+    for number, (axis, keys, _, since) in enumerate(places):
         types = tuple(_plain(schema.field(k).type) for k in keys)
         for type in types:
             sql_type(type)
-        mine = [e for e in entries if number in (e.grouping, fed_by[e.grouping])]
+        mine = members[number]
         if axis is Axis.ROWS and len({e.tree for e in mine}) > 1:
             raise QueryError(
                 "windows counted in rows, of one predicate and group-by, must be in one tree of the plan"
             )
-        progressions = plan.trees[mine[0].tree].progressions if axis is Axis.ROWS else plan.progressions
+        windows = tuple(dict.fromkeys(e.query.window for e in mine))
+        progressions = in_time
+        if axis is Axis.ROWS:
+            # Of its own windows alone: a later query has other numbers, and must not cut these anew.
+            cut = SLICERS[plan.trees[mine[0].tree].slicer]
+            progressions = reduce_progressions(p for w in windows for p in cut(w))
         groupings.append(
             Grouping(
                 keys,
                 types,
                 tuple(needed_by[number]),
                 tuple(map(tuple, needed_by[number].values())),
-                tuple(dict.fromkeys(e.query.window for e in mine)),
+                windows,
                 tuple(sorted({e.bucket for e in mine if e.bucket is not None})),
                 progressions,
                 axis,
                 fed_by[number],
+                since,
             )
         )
     return tuple(groupings)

@@ -252,7 +252,7 @@ class State:
     """
 
     def __init__(self, program: Program, bucket: int = 0) -> None:
-        self.bucket = bucket
+        self.program, self.bucket = program, bucket
         self.answered: int | None = None
         self.made: list[Piece] = []
         self.groupings = [_held(g, len(program.predicates)) for g in program.groupings]

@@ -1,6 +1,7 @@
 """The slice store under a checkpoint: manifests that commit steps, and the slice files they name.
 
     weft.json                                    the stream's name
+    registry/0000000002.json                     one per version of the queries
     manifests/0000000007.json                    one per step, the newest is the state
     slices/0000000007-0001-000-<token>.parquet   partials: step, bucket, grouping, attempt
 
@@ -10,7 +11,6 @@ leaves only files that no manifest names; they are swept away later. Any Parquet
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import uuid
@@ -18,15 +18,19 @@ import uuid
 from pyarrow import fs
 
 from weft.engine.layers import SLICES
+from weft.engine.layout import Layout
 from weft.engine.manifest import Manifest, OtherFormat
-from weft.engine.program import Program
+from weft.engine.versions import REGISTRY, Version, read_version, registry_file
 from weft.errors import CheckpointError
 from weft.filesystem import join, resolve, write_atomically
 
 MANIFESTS = "manifests"
 KEPT_MANIFESTS = 10
 SWEEP_EVERY = 100
-ABOUT = "the state of a weft stream: manifests/ one per step, slices/ partial aggregates, spark/ offsets"
+ABOUT = (
+    "the state of a weft stream: registry/ queries, manifests/ one per step, slices/ partial aggregates, "
+    "spark/ offsets"
+)
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +41,7 @@ class SliceStore:
     >>> import tempfile
     >>> place = tempfile.mkdtemp()
     >>> store = SliceStore(place)
-    >>> store.publish(Manifest(1, "a", "batch", 0, "f", ("q",), 1, None, {}, ((),)))
+    >>> store.publish(Manifest(1, "a", "batch", 0, 1, 1, None, {}, ((),)))
     >>> SliceStore(place).last.seq
     1
     """
@@ -47,6 +51,7 @@ class SliceStore:
         self.system, self.path = resolve(place)
         self.last: Manifest | None = None
         self._before: Manifest | None = None
+        self._layouts: dict[int, Layout] = {}
         self.stream = self._prepare()
         numbers = self._numbers()
         for number in reversed(numbers):
@@ -69,20 +74,43 @@ class SliceStore:
         self.damaged = bool(self.last and self.last.seq != numbers[-1])
         self.sweep()
 
-    def check(self, program: Program) -> None:
-        """Refuse a checkpoint that other queries wrote."""
-        if self.last is None or self.last.fingerprint == layout(program):
-            return
-        theirs, ours = set(self.last.queries), {q.name for q in program.queries}
-        if theirs == ours:
-            what = "queries of the same names, but with other windows, predicates, columns or plan"
-        else:
-            only = [f"'{name}'" for name in sorted(theirs ^ ours)]
-            what = f"it and this run differ in {', '.join(only[:5])}{' and more' * (len(only) > 5)}"
+    def version(self) -> Version | None:
+        """The queries that the next step is made with, unless they change; None for a new stream."""
+        upcoming = self.last.seq + 1 if self.last else 1
+        for number in reversed(self._versions()):
+            version = read_version(self.place, number)
+            if version.seq <= upcoming:
+                return version
+        if self.last is None:
+            return None
         raise CheckpointError(
-            f"checkpoint '{self.place}' belongs to other queries ({what}); "
-            "use another checkpoint directory, or the same queries"
+            f"the queries of checkpoint '{self.place}' are missing; restore '{REGISTRY}' from a backup, or "
+            "start again with an empty checkpoint directory"
         )
+
+    def next_version(self) -> int:
+        """The number of the next version."""
+        return max(self._versions(), default=0) + 1
+
+    def write_version(self, version: Version) -> None:
+        """Write down the queries of a step that is about to be made."""
+        path = registry_file(self.path, version.version)
+        try:
+            write_atomically(self.system, path, version.to_json(), replace=False)
+        except FileExistsError as error:
+            raise CheckpointError(
+                f"another run has changed the queries of checkpoint '{self.place}'; "
+                "only one run can use a checkpoint at a time"
+            ) from error
+        except OSError as error:
+            raise CheckpointError(f"cannot write '{path}': {error}; the queries cannot change") from error
+        self._layouts[version.version] = version.layout
+
+    def layout(self, version: int) -> Layout:
+        """What state looks like that was written under a version."""
+        if version not in self._layouts:
+            self._layouts[version] = read_version(self.place, version).layout
+        return self._layouts[version]
 
     def is_done(self, batch_id: int) -> bool:
         """Whether this batch of Spark's has been committed; CheckpointError where one before it has not."""
@@ -119,23 +147,29 @@ class SliceStore:
             self.sweep()
 
     def sweep(self) -> None:
-        """Remove slice files up to the newest step that no recent manifest names, and old manifests."""
+        """Remove what no recent manifest names: slice files up to the newest step, manifests, versions."""
         if self.last is None:
             return
         recent = [n for n in self._numbers() if n > self.last.seq - 2]
-        named = set().union(self.last.files, *(m.files for m in map(self._try_read, recent) if m))
+        manifests = [self.last, *(m for m in map(self._try_read, recent) if m)]
+        named = frozenset().union(*(m.files for m in manifests))
         for name in self._names(SLICES, ".parquet"):
             if int(name.split("-")[0]) <= self.last.seq and name not in named:
                 self._delete(join(self.path, SLICES, name))
         for number in self._numbers():
             if number <= self.last.seq - KEPT_MANIFESTS:
                 self._delete(self._manifest(number))
+        used = frozenset().union(*(m.versions for m in manifests))
+        for number in self._versions():
+            if number < self.last.version and number not in used:
+                self._delete(registry_file(self.path, number))
+                self._layouts.pop(number, None)
 
     def _prepare(self) -> str:
         """Make the folders; the stream's name, given to it when it began."""
         path = join(self.path, "weft.json")
         try:
-            for folder in (MANIFESTS, SLICES):
+            for folder in (MANIFESTS, SLICES, REGISTRY):
                 self.system.create_dir(join(self.path, folder), recursive=True)
             if self.system.get_file_info(path).type == fs.FileType.NotFound:
                 named = {"about": ABOUT, "stream": uuid.uuid4().hex[:12]}
@@ -148,8 +182,11 @@ class SliceStore:
                 "choose a directory that this user may read and write"
             ) from error
 
-    def _numbers(self) -> list[int]:
-        return sorted(int(name.split(".")[0]) for name in self._names(MANIFESTS, ".json"))
+    def _numbers(self, folder: str = MANIFESTS) -> list[int]:
+        return sorted(int(name.split(".")[0]) for name in self._names(folder, ".json"))
+
+    def _versions(self) -> list[int]:
+        return self._numbers(REGISTRY)
 
     def _names(self, folder: str, suffix: str) -> list[str]:
         infos = self.system.get_file_info(fs.FileSelector(join(self.path, folder)))
@@ -179,9 +216,3 @@ class SliceStore:
             pass
         except OSError as error:
             log.warning("cannot remove '%s', which is no longer needed: %s", path, error)
-
-
-def layout(program: Program) -> str:
-    """What the slice files depend on: the queries, and how the plan numbers and cuts what they share."""
-    shape = (program.fingerprint, program.groupings, program.predicates, program.progressions)
-    return hashlib.sha256(repr(shape).encode()).hexdigest()[:16]

@@ -7,6 +7,7 @@ import pkgutil
 
 from weft.optimize.compare import Compared, compare
 from weft.optimize.explain import Explanation, explain
+from weft.optimize.live import LivePlanner
 from weft.optimize.nodes.replan import replan
 from weft.optimize.planner import plan
 from weft.optimize.registry import STRATEGIES, Strategy, find_strategy
@@ -18,6 +19,7 @@ __all__ = [
     "STRATEGIES",
     "Compared",
     "Explanation",
+    "LivePlanner",
     "Strategy",
     "compare",
     "explain",

@@ -14,14 +14,17 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from weft.builder import QueryBuilder
 from weft.duration import parse_duration
+from weft.engine.program import check_names, compile_plan
+from weft.engine.registry import Registry, read_query
 from weft.engine.store import SliceStore
 from weft.errors import JobError
 from weft.files import Files
 from weft.filesystem import join, uri
+from weft.optimize import LivePlanner
 from weft.plan import Plan
 from weft.query import Query
-from weft.sinks import Sink
-from weft.spark.prepare import check_buckets, prepare, session_of
+from weft.sinks import CheckingSink, Sink
+from weft.spark.prepare import check_buckets, schema_of, session_of
 from weft.spark.progress import Progress
 from weft.spark.run import Run
 from weft.spark.sinks import as_sink
@@ -57,6 +60,10 @@ def stream(
     so answered are late. Without ``checkpoint``, state lives in a temporary folder and ends with the run.
     ``tables`` are the static tables that queries join, by name; what has changed is read again before
     each batch.
+
+    Queries may join and leave while it runs (``Run.add``, ``drop``, ``replace``). A run that goes on with a
+    checkpoint has the queries that were there at its end; those given here are compared with those given at
+    the start before, and what has changed among them changes with the first batch.
     """
     session = session_of(source, spark)
     if isinstance(source, DataFrame) and not source.isStreaming:
@@ -70,29 +77,29 @@ def stream(
     place = uri(checkpoint if kept is None else kept.name)  # type: ignore[arg-type]
     store = SliceStore(place)
     buckets = store.last.buckets if store.last else check_buckets(buckets, session)
-    if not isinstance(queries, Plan):
-        # So that a checkpoint does not depend on the order in which queries are written.
-        built = [q if isinstance(q, Query) else q.build() for q in queries]
-        queries = sorted(built, key=lambda q: q.name)
-    beside = Tables(tables)
-    program = prepare(
-        source,
-        queries,
-        time,
-        strategy=strategy,
-        technique=technique,
-        nodes=buckets,
-        strict=strict,
-        tables=beside,
+    sink, beside = as_sink(sink, session), Tables(tables)
+    given = queries if isinstance(queries, Plan) else None
+    planner = LivePlanner.of(given) if given else LivePlanner(strategy, technique, buckets)
+    base = tuple(map(read_query, queries.queries if isinstance(queries, Plan) else queries))
+    check_names(base)
+    schema = source.stream_schema() if isinstance(source, Files) else schema_of(source)
+    before = store.version()
+    if before is None:
+        plan, origins, version = given or planner(base), None, 1
+    else:
+        before.check(schema, time, place)
+        plan = given if given and set(base) == set(before.queries) else planner(before.queries)
+        origins, version = before.origins, before.version
+    program = compile_plan(
+        plan, schema, time, strict, buckets, origins, version, tables=beside.schemas(plan.queries)
     )
-    store.check(program)
-    sink = as_sink(sink, session)
-    sink.open(
-        {q.name: program.result_schema(q.name) for q in program.queries},
-        store.stream if kept is None else "run",
-    )
-    steps = Steps(session, program, store, sink, waiting, buckets, beside)
-    batches = FilesBatches(source, session) if isinstance(source, Files) else FrameBatches(source, program)
+    accept = sink.check if isinstance(sink, CheckingSink) else None
+    registry = Registry(program, planner, accept, beside.schemas)
+    if before is not None:
+        registry.rebase(before.base, base)
+    named = store.stream if kept is None else "run"
+    steps = Steps(session, registry, store, sink, waiting, named, base, beside)
+    batches = FilesBatches(source, session) if isinstance(source, Files) else FrameBatches(source)
     writer = batches.frame.writeStream.option("checkpointLocation", join(place, "spark"))
     return Run(_triggered(writer, trigger_options), steps, batches, idle, close_at_end, on_progress, kept)
 

@@ -1,0 +1,117 @@
+"""Versions of a stream's queries: ``registry/<version>.json``, written before the first step made with it.
+
+A step that is made again after a crash finds the version that it was made with. Versions hold queries as
+data, and the layout of the state that was written under them, as long as some of it is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+
+import pyarrow as pa
+
+from weft.engine.layout import Layout
+from weft.engine.manifest import seal, unseal
+from weft.engine.program import Origin, Program
+from weft.errors import CheckpointError, QueryError
+from weft.filesystem import join, resolve
+from weft.query import Query
+from weft.query_json import query_from_dict, query_to_dict
+
+REGISTRY = "registry"
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """The queries that steps from ``seq`` on are made with, and how each came; ``base`` are those that the
+    run was started with. ``types`` are the columns that are read."""
+
+    version: int
+    seq: int
+    time: str
+    types: Mapping[str, str]
+    queries: tuple[Query, ...]
+    origins: Mapping[str, Origin]
+    base: tuple[Query, ...]
+    layout: Layout
+
+    @classmethod
+    def of(cls, program: Program, seq: int, base: tuple[Query, ...]) -> Version:
+        """The version that a program is."""
+        types = {name: str(program.schema.field(name).type) for name in program.columns}
+        origins = {e.query.name: e.origin for e in program.entries}
+        return cls(program.version, seq, program.time, types, program.queries, origins, base, program.layout)
+
+    def check(self, schema: pa.Schema, time: str, place: str) -> None:
+        """Refuse a stream of another time column, or of columns of other types."""
+        remedy = "use another checkpoint directory, or the same stream"
+        if time != self.time:
+            raise CheckpointError(
+                f"checkpoint '{place}' belongs to a stream whose time column is '{self.time}', not '{time}'; "
+                + remedy
+            )
+        for name, type in self.types.items():
+            found = str(schema.field(name).type) if name in schema.names else "missing"
+            if found != type:
+                raise CheckpointError(
+                    f"checkpoint '{place}' belongs to a stream whose column '{name}' is {type}, not {found}; "
+                    + remedy
+                )
+
+    def to_json(self) -> bytes:
+        """The file's content, with a checksum of itself."""
+        queries = [{**_plain(q), "origin": asdict(self.origins[q.name])} for q in self.queries]
+        # Written often where queries are many: in one line, which is far quicker.
+        return seal(
+            {
+                "version": self.version,
+                "seq": self.seq,
+                "time": self.time,
+                "types": dict(self.types),
+                "queries": queries,
+                "base": list(map(_plain, self.base)),
+                "layout": self.layout.to_dict(),
+            },
+            indent=None,
+        )
+
+    @classmethod
+    def from_json(cls, data: bytes) -> Version:
+        """Read a version; CheckpointError where it is damaged."""
+        body = unseal(data)
+        try:
+            return cls(
+                version=body["version"],
+                seq=body["seq"],
+                time=body["time"],
+                types=body["types"],
+                queries=tuple(map(query_from_dict, body["queries"])),
+                origins={q["name"]: Origin(**q["origin"]) for q in body["queries"]},
+                base=tuple(map(query_from_dict, body["base"])),
+                layout=Layout.from_dict(body["layout"]),
+            )
+        except (KeyError, TypeError, ValueError, QueryError) as error:
+            raise CheckpointError(f"it is not a whole version of queries: {error}") from error
+
+
+_plain = lru_cache(maxsize=1 << 13)(query_to_dict)
+
+
+def registry_file(place: str, version: int) -> str:
+    """Where a version is kept."""
+    return join(place, REGISTRY, f"{version:010}.json")
+
+
+def read_version(place: str, version: int) -> Version:
+    """A version of the stream whose checkpoint is at this place."""
+    system, path = resolve(registry_file(place, version))
+    remedy = "restore the file from a backup, or start again with an empty checkpoint directory"
+    try:
+        with system.open_input_file(path) as source:
+            return Version.from_json(source.read())
+    except OSError as error:
+        raise CheckpointError(f"a file of this checkpoint is missing, '{path}'; {remedy}") from error
+    except CheckpointError as error:
+        raise CheckpointError(f"a file of this checkpoint is damaged, '{path}': {error}; {remedy}") from error
