@@ -8,6 +8,7 @@ so that the driver's memory can be watched. At the end every result is compared 
 from __future__ import annotations
 
 import datetime
+import math
 import os
 import random
 import shutil
@@ -36,6 +37,7 @@ RATE = 25.0
 DISORDER = 15.0
 PAUSE = 0.4
 PATIENCE = 180.0
+LEAST_KILLS = 2
 KILLS = ("everything", "driver", "jvm")
 DRIVER = Path(__file__).parent / "_soak" / "driver.py"
 
@@ -81,23 +83,26 @@ class Soak:
         writer.start()
         began = time.monotonic()
         try:
-            while (spent := time.monotonic() - began) < seconds and not self.failures:
-                progress(f"driver {len(self.drivers) + 1}", int(spent), int(seconds))
-                calm = spent > seconds / 2
-                self._one_driver(began + seconds, None if calm else self.chance.uniform(0.2, 8.0))
+            while not self.failures:
+                spent, killed = time.monotonic() - began, len(self.drivers)
+                if spent > seconds and killed >= LEAST_KILLS:
+                    break
+                progress(f"driver {killed + 1}", int(min(spent, seconds)), int(seconds))
+                calm = spent > seconds / 2 and killed >= LEAST_KILLS
+                self._one_driver(seconds - spent if calm else self.chance.uniform(0.2, 8.0))
         finally:
             self.done.set()
             writer.join()
         if not self.failures:
             progress("taking what is left", int(seconds), int(seconds))
-            self._one_driver(time.monotonic() + 10 * PATIENCE, None, "finish")
+            self._one_driver(10 * PATIENCE, "finish")
 
-    def _one_driver(self, until: float, kill_after: float | None, what: str = "churn") -> None:
-        """Start a driver; kill it so long after its first step, or else when the time is over."""
+    def _one_driver(self, kill_after: float, what: str = "churn") -> None:
+        """Start a driver; kill it so many seconds after its first step."""
         process, before = self._begin(what), self.steps()
         began, first_step, workers = time.monotonic(), None, 0
         memory: list[tuple[float, float]] = []
-        next_worker = began + self.chance.uniform(8, 25)
+        next_worker = math.inf
         ended = "by itself"
         while process.poll() is None:
             now = time.monotonic()
@@ -106,13 +111,14 @@ class Soak:
                 memory.append((now, driver_megabytes(process.pid)))
             if first_step is None and self.steps() > before:
                 first_step = now
-            if now > next_worker and what == "churn":
+                next_worker = now + self.chance.uniform(1, 20) if what == "churn" else math.inf
+            if now > next_worker:
                 workers += kill_worker(process.pid, self.chance)
-                next_worker = now + self.chance.uniform(3, 15)
+                next_worker = now + self.chance.uniform(10, 30)
             if first_step is None and now - began > PATIENCE:
                 ended = "without a step"
                 break
-            if now > until or (kill_after is not None and first_step and now - first_step > kill_after):
+            if first_step is not None and now - first_step > kill_after:
                 ended = self.chance.choice(KILLS)
                 break
             time.sleep(0.05)
@@ -146,8 +152,10 @@ class Soak:
     def _write(self) -> None:
         number = 1
         while not self.done.wait(PAUSE):
-            write(self.place / "in", number)
-            number += 1
+            # The first step of all may have to wait for kernels to be compiled.
+            if self.steps():
+                write(self.place / "in", number)
+                number += 1
 
     def steps(self) -> int:
         """How many steps have been committed."""

@@ -35,7 +35,7 @@ def main(place: Path, seed: int, what: str) -> None:
     ends = what == "finish"
     fixed = random.Random(0)
     run = stream(
-        Files(place / "in", max_files_per_batch=8),
+        Files(place / "in", max_files_per_batch=4),
         weft.sql(text(question(name, fixed) for name in NAMES[::EVERY])),
         time="ts",
         lateness=LATENESS,

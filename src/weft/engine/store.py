@@ -168,19 +168,25 @@ class SliceStore:
     def _prepare(self) -> str:
         """Make the folders; the stream's name, given to it when it began."""
         path = join(self.path, "weft.json")
+        remedy = "restore it from a backup, or start again with an empty checkpoint directory"
         try:
             for folder in (MANIFESTS, SLICES, REGISTRY):
                 self.system.create_dir(join(self.path, folder), recursive=True)
             if self.system.get_file_info(path).type == fs.FileType.NotFound:
+                if self._numbers():
+                    # Under another name, the sink would keep what a step made again is to replace.
+                    raise CheckpointError(f"'{path}' is missing; {remedy}")
                 named = {"about": ABOUT, "stream": uuid.uuid4().hex[:12]}
                 write_atomically(self.system, path, json.dumps(named, indent=1).encode(), replace=False)
             with self.system.open_input_file(path) as source:
                 return str(json.loads(source.read())["stream"])
-        except (OSError, ValueError, KeyError) as error:
+        except OSError as error:
             raise CheckpointError(
                 f"cannot use '{self.place}' as checkpoint: {error}; "
                 "choose a directory that this user may read and write"
             ) from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(f"'{path}' is damaged; {remedy}") from error
 
     def _numbers(self, folder: str = MANIFESTS) -> list[int]:
         return sorted(int(name.split(".")[0]) for name in self._names(folder, ".json"))
