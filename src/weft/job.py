@@ -5,6 +5,7 @@
     [queries] file = "queries.sql"  or  sql = "...", aggregates = ["own.py"]
     [tables.NAME] path = "...", format = "csv"
     [sink]    kind = "parquet" | "console" | "memory" | "python"
+    [late]    path = "..."
     [spark]   master, buckets, conf
 
 Paths are relative to the job file. docs/job_file.md lists every key.
@@ -124,6 +125,13 @@ class ToParquet:
 
 
 @dataclass(frozen=True, slots=True)
+class LateRows:
+    """Where rows go that missed a window: a Parquet table ``late`` under ``path``."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
 class ToConsole:
     """The first ``rows`` results of each query and step, printed."""
 
@@ -190,6 +198,7 @@ class Job:
     spark: Spark
     aggregates: tuple[Path, ...] = ()
     tables: Mapping[str, FromTable] = field(default_factory=dict)
+    late: LateRows | None = None
 
 
 def load(path: str | Path) -> Job:
@@ -227,7 +236,7 @@ def parse(text: str, base: Path = Path()) -> Job:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise JobError(f"not valid TOML: {error}") from error
-    refuse_unknown(tables, ("source", "stream", "queries", "tables", "sink", "spark"), "section [{}]")
+    refuse_unknown(tables, ("source", "stream", "queries", "tables", "sink", "late", "spark"), "section [{}]")
     for name, table in tables.items():
         if not isinstance(table, dict):
             raise JobError(f"'{name}' must be a section: write [{name}] on a line of its own")
@@ -245,6 +254,7 @@ def parse(text: str, base: Path = Path()) -> Job:
         sink=read_kind(tables.get("sink", {"kind": "console"}), SINKS, "sink", base),
         spark=read_section(Spark, tables.get("spark", {}), "spark", base),
         aggregates=queries.aggregates,
+        late=read_section(LateRows, tables["late"], "late", base) if "late" in tables else None,
         tables={name: _table(name, given, base) for name, given in tables.get("tables", {}).items()},
     )
 

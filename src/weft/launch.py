@@ -71,6 +71,11 @@ def make_sink(job: Job, report: Report) -> Sink:
     return MemorySink() if isinstance(wanted, ToMemory) else FunctionSink(wanted.load())
 
 
+def make_late(job: Job) -> Sink | None:
+    """Where the job's late rows go."""
+    return None if job.late is None else ParquetSink(job.late.path)
+
+
 def _in_process(job: Job, planned: Plan, sink: Sink, report: Report) -> None:
     if job.stream.checkpoint is not None:
         report.note(remark="the in-process engine keeps no checkpoint: every run starts afresh")
@@ -81,7 +86,7 @@ def _in_process(job: Job, planned: Plan, sink: Sink, report: Report) -> None:
         planned, schema, job.stream.time, buckets=threads, tables=tables.schemas(planned.queries)
     )
     sink.open({q.name: program.result_schema(q.name) for q in program.queries}, "run")
-    running = LocalRun(program, job.stream.lateness, threads, tables)
+    running = LocalRun(program, job.stream.lateness, threads, tables, make_late(job))
     close = job.stream.close_at_end is not False
     try:
         seq = 0
@@ -183,6 +188,7 @@ def _on_spark(job: Job, planned: Plan, sink: Sink, report: Report, master: str |
             close_at_end=ends if wanted.close_at_end is None else wanted.close_at_end,
             on_progress=report.step,
             tables=make_tables(job),
+            late=make_late(job),
             spark=spark,
         )
         with running:

@@ -14,7 +14,7 @@ from typing import Any
 
 from weft.errors import CheckpointError
 
-FORMAT = 2
+FORMAT = 3
 
 
 class OtherFormat(CheckpointError):

@@ -14,7 +14,7 @@ from weft.engine.partial import Seen
 from weft.engine.program import Program
 from weft.spark.failure import surfaced
 from weft.spark.inputs import NoRows, SparkRows
-from weft.spark.payload import NOTE, ROWS, Parcel, from_batches
+from weft.spark.payload import LATE, NOTE, ROWS, Parcel, from_batches
 from weft.spark.session import shipping
 from weft.spark.step import Carried, Step
 from weft.spark.tables import CarriedTables
@@ -23,12 +23,14 @@ from weft.spark.tasks import BucketTask, Input, MapTask
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a job gave: results of the queries that have any, what was seen, and each bucket's report."""
+    """What a job gave: results of the queries that have any, what was seen, each bucket's report, and, where
+    asked for, late rows."""
 
     results: dict[str, pa.Table]
     seen: Seen
     watermark: int | None
     reports: tuple[dict[str, Any], ...]
+    late: pa.Table | None
 
 
 def plan_job(
@@ -70,5 +72,6 @@ def _outcome(parcels: Sequence[Parcel], program: Program) -> Outcome:
     for parcel in sorted(parcels, key=lambda p: (p.tag, p.bucket)):
         if parcel.tag != NOTE:
             tables.setdefault(parcel.tag, []).append(parcel.table)
+    late = pa.concat_tables(tables.pop(LATE)) if LATE in tables else None
     results = {program.queries[tag].name: pa.concat_tables(found) for tag, found in tables.items()}
-    return Outcome(results, Seen(**reports[0]["seen"]), reports[0]["watermark"], tuple(reports))
+    return Outcome(results, Seen(**reports[0]["seen"]), reports[0]["watermark"], tuple(reports), late)

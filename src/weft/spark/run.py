@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import tempfile
 import threading
 import time
@@ -15,6 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from weft.builder import QueryBuilder
+from weft.duration import parse_duration
 from weft.engine.registry import Change
 from weft.errors import WeftError
 from weft.plan import Plan
@@ -109,6 +111,13 @@ class Run:
             raise self._error
         return True
 
+    def set_lateness(self, lateness: str | datetime.timedelta) -> None:
+        """Wait for so long for rows out of order, from the next batch on; the watermark never goes back.
+
+        It holds for runs that go on with the checkpoint, until one is started with another ``lateness``.
+        """
+        self._steps.lateness = parse_duration(lateness, "lateness")
+
     def replace_table(self, name: str, table: TableSource) -> None:
         """Join another table under this name, from the next batch on; JobError if it cannot be used."""
         self._steps.tables.replace(name, table, self._steps.program)
@@ -171,7 +180,7 @@ class Run:
     def _finish(self) -> None:
         self._steps.registry.close()
         try:
-            self._steps.sink.close()
+            self._steps.close()
         except Exception as error:
             self._error = self._error or translated(error)
         if self._folder is not None:

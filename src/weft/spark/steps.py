@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -17,6 +17,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from weft.engine.due import last_ends
+from weft.engine.late import NAME as LATE_ROWS
+from weft.engine.late import late_schema
 from weft.engine.layers import needed_anew
 from weft.engine.manifest import Layer, Manifest
 from weft.engine.migrate import Migration
@@ -46,7 +48,8 @@ class Stopped(Exception):
 
 
 class Steps:
-    """The steps of one stream over one checkpoint; ``stream`` is its name for the sink."""
+    """The steps of one stream over one checkpoint; ``stream`` is its name for the sink, ``late`` a sink for
+    late rows. ``lateness`` may be set at any time, and holds from the next step on."""
 
     def __init__(
         self,
@@ -58,9 +61,10 @@ class Steps:
         stream: str,
         base: tuple[Query, ...],
         tables: Tables,
+        late: Sink | None = None,
     ) -> None:
         self.spark, self.registry, self.store, self.sink = spark, registry, store, sink
-        self.lateness, self.stream, self.base, self.tables = lateness, stream, base, tables
+        self.stream, self.base, self.tables, self.late = stream, base, tables, late
         self.buckets = registry.program.buckets
         self.stopped = False
         self._lock = threading.Lock()
@@ -70,7 +74,13 @@ class Steps:
         self._written, self._next_version = store.version(), store.next_version()
         self._history = {store.last.token: store.last.seq} if store.last else {}
         self._schemas: dict[str, tuple[Query, pa.Schema]] = {}
+        self._base_lateness = self._lateness = self.lateness = lateness
+        if self._written is not None and self._written.base_lateness == lateness:
+            # What was set while it ran holds on, unless it is now started with another.
+            self.lateness = self._written.lateness
         self._open_sink(registry.program)
+        if late is not None:
+            late.open({LATE_ROWS: late_schema(registry.program.schema)}, stream)
 
     @property
     def program(self) -> Program:
@@ -121,9 +131,10 @@ class Steps:
         step = Step(
             buckets=self.buckets,
             watermark=last.watermark if last else None,
-            lateness=self.lateness,
+            lateness=self._lateness,
             until=self._closing(last) if kind == "flush" else None,
             saved=saved,
+            keep_late=self.late is not None,
         )
         listed = time.perf_counter()
         tables = self._sender.carried(self.program)
@@ -152,6 +163,7 @@ class Steps:
         """Take the changes asked for, and write down what the step is made with, unless that was done."""
         last, written = self.store.last, self._written
         settled = written is not None and written.seq == seq
+        self._lateness = written.lateness if written is not None and settled else self.lateness
         folded = None
         if not settled:
             seen = Seen(**last.seen) if last else Seen()  # type: ignore[arg-type]
@@ -161,7 +173,7 @@ class Steps:
             return
         if folded is None:
             program = replace(program, version=self._next_version)
-        self._written = Version.of(program, seq, self.base)
+        self._written = Version.of(program, seq, self.base, self._lateness, self._base_lateness)
         self.store.write_version(self._written)
         self._next_version += 1
         self._carried = Carried(program)
@@ -170,7 +182,14 @@ class Steps:
 
     def _is_as_written(self, written: Version, settled: bool) -> bool:
         """Whether nothing has changed; what the run was started with may have, for the step after."""
-        return self.program.layout == written.layout and (settled or self.base == written.base)
+        if settled:
+            return self.program.layout == written.layout
+        given = (self.base, self._lateness, self._base_lateness)
+        return self.program.layout == written.layout and given == (
+            written.base,
+            written.lateness,
+            written.base_lateness,
+        )
 
     def _open_sink(self, program: Program) -> None:
         """Tell the sink of the queries that there are; what is known of them is not worked out again."""
@@ -200,15 +219,17 @@ class Steps:
         )
 
     def _deliver(self, outcome: Outcome, seq: int) -> None:
+        _deliver_to(self.sink, outcome.results, seq)
+        if self.late is not None:
+            _deliver_to(self.late, {} if outcome.late is None else {LATE_ROWS: outcome.late}, seq)
+
+    def close(self) -> None:
+        """Close the sinks."""
         try:
-            self.sink.deliver(outcome.results, seq)
-        except WeftError:
-            raise
-        except Exception as error:
-            raise JobError(
-                f"the sink {type(self.sink).__name__} failed at step {seq}: {error}; "
-                "the step is not committed, and is made again by the next run"
-            ) from error
+            self.sink.close()
+        finally:
+            if self.late is not None:
+                self.late.close()
 
     def _publish(self, outcome: Outcome, saved: Saved, kind: str, batch_id: int) -> None:
         last = self.store.last
@@ -230,6 +251,18 @@ class Steps:
         self._history[saved.token] = saved.seq
         while len(self._history) > REMEMBERED:
             del self._history[next(iter(self._history))]
+
+
+def _deliver_to(sink: Sink, results: Mapping[str, pa.Table], seq: int) -> None:
+    try:
+        sink.deliver(results, seq)
+    except WeftError:
+        raise
+    except Exception as error:
+        raise JobError(
+            f"the sink {type(sink).__name__} failed at step {seq}: {error}; "
+            "the step is not committed, and is made again by the next run"
+        ) from error
 
 
 def closing_time(program: Program, max_time: int) -> int:

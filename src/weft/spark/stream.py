@@ -51,6 +51,7 @@ def stream(
     technique: str = "auto",
     strict: bool = False,
     tables: Mapping[str, TableSource] | None = None,
+    late: Sink | None = None,
 ) -> Run:
     """Answer all queries over a streaming DataFrame, or over files as they arrive; returns at once.
 
@@ -59,7 +60,8 @@ def stream(
     ``idle_timeout`` answers them whenever no row has come for so long. Rows that come later for windows
     so answered are late. Without ``checkpoint``, state lives in a temporary folder and ends with the run.
     ``tables`` are the static tables that queries join, by name; what has changed is read again before
-    each batch.
+    each batch. ``late`` is a sink for the rows that missed a window, in a table ``late``: the columns, the
+    reason and the watermark then.
 
     Queries may join and leave while it runs (``Run.add``, ``drop``, ``replace``). A run that goes on with a
     checkpoint has the queries that were there at its end; those given here are compared with those given at
@@ -98,7 +100,7 @@ def stream(
     if before is not None:
         registry.rebase(before.base, base)
     named = store.stream if kept is None else "run"
-    steps = Steps(session, registry, store, sink, waiting, named, base, beside)
+    steps = Steps(session, registry, store, sink, waiting, named, base, beside, late)
     batches = FilesBatches(source, session) if isinstance(source, Files) else FrameBatches(source)
     writer = batches.frame.writeStream.option("checkpointLocation", join(place, "spark"))
     return Run(_triggered(writer, trigger_options), steps, batches, idle, close_at_end, on_progress, kept)
