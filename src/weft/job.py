@@ -1,7 +1,8 @@
 """A job file (TOML) read into one frozen, fully checked `Job`: nothing runs before every key makes sense.
 
     [source]  kind = "files" | "generator" | "spark"
-    [stream]  time, lateness, trigger, idle_timeout, close_at_end, checkpoint
+    [stream]  time, lateness, trigger, idle_timeout, close_at_end, checkpoint,
+              target_batch
     [queries] file = "queries.sql"  or  sql = "...", aggregates = ["own.py"]
     [tables.NAME] path = "...", format = "csv"
     [sink]    kind = "parquet" | "console" | "memory" | "python"
@@ -85,7 +86,8 @@ class Stream:
     """How event time runs and when windows are answered.
 
     ``trigger`` is "available now" (take what is there, then end) or an interval between batches.
-    At the end the windows still open are answered, unless ``close_at_end`` is false.
+    At the end the windows still open are answered, unless ``close_at_end`` is false. ``target_batch`` is how
+    long a step over files should take on Spark.
     """
 
     time: str
@@ -94,6 +96,7 @@ class Stream:
     idle_timeout: Duration | None = None
     close_at_end: bool | None = None
     checkpoint: Path | None = None
+    target_batch: Duration | None = None
 
 
 @dataclass(frozen=True, slots=True)

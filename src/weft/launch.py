@@ -79,6 +79,8 @@ def make_late(job: Job) -> Sink | None:
 def _in_process(job: Job, planned: Plan, sink: Sink, report: Report) -> None:
     if job.stream.checkpoint is not None:
         report.note(remark="the in-process engine keeps no checkpoint: every run starts afresh")
+    if job.stream.target_batch is not None:
+        report.note(remark="the in-process engine takes batches of a fixed size: target_batch is for Spark")
     schema, batches = _batches(job)
     threads = os.cpu_count() or 1
     tables = Tables(make_tables(job))
@@ -189,6 +191,7 @@ def _on_spark(job: Job, planned: Plan, sink: Sink, report: Report, master: str |
             on_progress=report.step,
             tables=make_tables(job),
             late=make_late(job),
+            target_batch=None if wanted.target_batch is None else format_duration(wanted.target_batch),
             spark=spark,
         )
         with running:

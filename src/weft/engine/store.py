@@ -114,7 +114,7 @@ class SliceStore:
 
     def is_done(self, batch_id: int) -> bool:
         """Whether this batch of Spark's has been committed; CheckpointError where one before it has not."""
-        done = -1 if self.last is None else self.last.batch_id
+        done = -1 if self.last is None else self.last.batch_id - (self.last.taken is not None)
         if batch_id > done + 1:
             raise CheckpointError(
                 f"Spark is at batch {batch_id}, but checkpoint '{self.place}' has no manifest of batch "
@@ -122,6 +122,10 @@ class SliceStore:
                 "restore them from a backup, or start again with an empty checkpoint directory"
             )
         return batch_id <= done
+
+    def taken(self, batch_id: int) -> int:
+        """How many files of a batch that is not done have been taken."""
+        return (self.last.taken or 0) if self.last and self.last.batch_id == batch_id else 0
 
     def publish(self, manifest: Manifest) -> None:
         """Commit a step; then files and manifests that are no longer needed are removed."""

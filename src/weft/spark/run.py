@@ -137,8 +137,10 @@ class Run:
     def _batch(self, batch: DataFrame, batch_id: int) -> None:
         """Called by Spark with each micro-batch."""
         try:
-            progress = self._steps.batch(batch_id, lambda program: self._batches.rows(batch, program))
-            if progress is not None:
+            for part in self._batches.parts(batch, self._steps.store.taken(batch_id)):
+                progress = self._steps.batch(batch_id, part)
+                if progress is None:
+                    return
                 if progress.rows:
                     self._heard = time.monotonic()
                 self._report(progress)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from weft.engine.due import last_ends
 from weft.engine.late import NAME as LATE_ROWS
@@ -33,14 +33,12 @@ from weft.sinks import Sink
 from weft.spark.inputs import NoRows
 from weft.spark.job import Outcome, one_task, run_job
 from weft.spark.progress import Progress, measured
+from weft.spark.sources import Part
 from weft.spark.step import Carried, Saved, Step
 from weft.spark.tables import Sender
-from weft.spark.tasks import Input
 from weft.tables import Tables
 
 REMEMBERED = 64
-Rows = Callable[[Program], tuple[DataFrame, Input, tuple[str, ...]]]
-"""Gives a step's rows for a program: a frame, how its tasks read them, and the files left out."""
 
 
 class Stopped(Exception):
@@ -87,14 +85,14 @@ class Steps:
         """What runs."""
         return self.registry.program
 
-    def batch(self, batch_id: int, rows: Rows) -> Progress | None:
-        """Make the step of one of Spark's batches, unless it has been committed."""
+    def batch(self, batch_id: int, part: Part) -> Progress | None:
+        """Make a step of one of Spark's batches, or of a part of it, unless the batch has been committed."""
         with self._lock:
             if self.stopped:
                 raise Stopped
             if self.store.is_done(batch_id):
                 return None
-            return self._make("batch", batch_id, rows)
+            return self._make("batch", batch_id, part)
 
     def flush(self) -> Progress | None:
         """Answer every window that holds a row so far; None where none is open."""
@@ -107,19 +105,20 @@ class Steps:
             until = closing_time(self.program, last.seen["max_time"])
             if last.watermark is not None and last.watermark >= until:
                 return None
-            return self._make("flush", last.batch_id, lambda _: (one_task(self._session), NoRows(), ()))
+            nothing = Part(lambda _: (one_task(self._session), NoRows(), ()), last.taken)
+            return self._make("flush", last.batch_id, nothing)
 
     def stop(self) -> None:
         """Make no step after the one that is being made."""
         with self._lock:
             self.stopped = True
 
-    def _make(self, kind: str, batch_id: int, rows: Rows) -> Progress:
+    def _make(self, kind: str, batch_id: int, part: Part) -> Progress:
         began = time.perf_counter()
         last = self.store.last
         seq = last.seq + 1 if last else 1
         self._change(seq)
-        frame, input, skipped = rows(self.program)
+        frame, input, skipped = part.rows(self.program)
         saved = Saved(
             place=self.store.place,
             seq=seq,
@@ -142,7 +141,7 @@ class Steps:
         ran = time.perf_counter()
         self._deliver(outcome, saved.seq)
         delivered = time.perf_counter()
-        self._publish(outcome, saved, kind, batch_id)
+        self._publish(outcome, saved, kind, batch_id, part.taken)
         done = time.perf_counter()
         return measured(
             outcome,
@@ -231,7 +230,7 @@ class Steps:
             if self.late is not None:
                 self.late.close()
 
-    def _publish(self, outcome: Outcome, saved: Saved, kind: str, batch_id: int) -> None:
+    def _publish(self, outcome: Outcome, saved: Saved, kind: str, batch_id: int, taken: int | None) -> None:
         last = self.store.last
         before = Seen(**last.seen) if last else Seen()  # type: ignore[arg-type]
         layers = tuple(tuple(map(Layer.from_dict, report["layers"])) for report in outcome.reports)
@@ -246,6 +245,7 @@ class Steps:
                 watermark=outcome.watermark,
                 seen=asdict(before + outcome.seen),
                 layers=layers,
+                taken=taken,
             )
         )
         self._history[saved.token] = saved.seq

@@ -24,6 +24,7 @@ from weft.optimize import LivePlanner
 from weft.plan import Plan
 from weft.query import Query
 from weft.sinks import CheckingSink, Sink
+from weft.spark.pace import Pace
 from weft.spark.prepare import check_buckets, schema_of, session_of
 from weft.spark.progress import Progress
 from weft.spark.run import Run
@@ -52,6 +53,7 @@ def stream(
     strict: bool = False,
     tables: Mapping[str, TableSource] | None = None,
     late: Sink | None = None,
+    target_batch: str | datetime.timedelta | None = None,
 ) -> Run:
     """Answer all queries over a streaming DataFrame, or over files as they arrive; returns at once.
 
@@ -61,7 +63,8 @@ def stream(
     so answered are late. Without ``checkpoint``, state lives in a temporary folder and ends with the run.
     ``tables`` are the static tables that queries join, by name; what has changed is read again before
     each batch. ``late`` is a sink for the rows that missed a window, in a table ``late``: the columns, the
-    reason and the watermark then.
+    reason and the watermark then. ``target_batch`` is how long a step over files should take: each takes as
+    many files, of those that Spark has found, as the steps before say.
 
     Queries may join and leave while it runs (``Run.add``, ``drop``, ``replace``). A run that goes on with a
     checkpoint has the queries that were there at its end; those given here are compared with those given at
@@ -72,6 +75,9 @@ def stream(
         raise JobError("this DataFrame is not a stream; make it with spark.readStream, or use weft.share")
     waiting = parse_duration(lateness, "lateness")
     idle = None if idle_timeout is None else parse_duration(idle_timeout, "idle_timeout") / 1e6
+    pace = None if target_batch is None else Pace(parse_duration(target_batch, "target_batch") / 1e6)
+    if pace is not None and not isinstance(source, Files):
+        raise JobError("target_batch needs a source of files that weft reads itself, weft.Files")
     trigger_options = read_trigger(trigger)
     if close_at_end and "availableNow" not in trigger_options:
         raise JobError("close_at_end needs an end: set trigger='available now', or use idle_timeout")
@@ -101,7 +107,7 @@ def stream(
         registry.rebase(before.base, base)
     named = store.stream if kept is None else "run"
     steps = Steps(session, registry, store, sink, waiting, named, base, beside, late)
-    batches = FilesBatches(source, session) if isinstance(source, Files) else FrameBatches(source)
+    batches = FilesBatches(source, session, pace) if isinstance(source, Files) else FrameBatches(source)
     writer = batches.frame.writeStream.option("checkpointLocation", join(place, "spark"))
     return Run(_triggered(writer, trigger_options), steps, batches, idle, close_at_end, on_progress, kept)
 
