@@ -184,7 +184,7 @@ class Names:
 
     def __init__(self, sides: Sequence[Side], short: Mapping[str, str] | None = None) -> None:
         self.aliases = {side.alias.lower(): side.alias for side in sides}
-        self.short = dict(short or {})
+        self.short, self.aggregated = dict(short or {}), short is not None
 
     @classmethod
     def of(cls, sides: Sequence[Side], group_by: Sequence[Snippet]) -> Names:
@@ -221,7 +221,8 @@ class Names:
     def name_of(self, text: Text, column: exp.Column) -> str:
         """``alias.column`` of a column as it was written."""
         qualifier = ".".join(p.name for p in column.parts[:-1])
-        if not qualifier and column.name.lower() in (RESULT_TIME, "window_start", "window_end", "window"):
+        own = (RESULT_TIME, "window_start", "window_end", "window") if self.aggregated else ()
+        if not qualifier and column.name.lower() in own:
             return column.name.lower()
         if not qualifier:
             choices = " or ".join(f"{alias}.{column.name}" for alias in self.aliases.values())
@@ -230,7 +231,7 @@ class Names:
                 position=position_of(text, column),
                 hint=f"write {choices}",
             )
-        if qualifier.lower() == "window":
+        if qualifier.lower() == "window" and self.aggregated:
             return f"window_{column.name.lower()}"
         if qualifier.lower() not in self.aliases:
             raise QueryError(
@@ -331,7 +332,7 @@ def _table(text: Text, table: exp.Expr, position: Position | None) -> tuple[str,
     alias = table.args.get("alias")
     if alias is not None:
         names.append(alias.this)
-    if not all(_is_name(text, name) for name in names):
+    if not all(_is_name(text, name) for name in names) or "." in names[-1].name:
         raise QueryError("a join takes the names of streams", position=position, hint=_SPELLING)
     if more := [k for k, v in table.args.items() if v and k not in ("this", "db", "catalog", "alias")]:
         raise QueryError(f"{more[0].upper()} is not supported here", position=position, hint="leave it out")

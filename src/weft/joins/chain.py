@@ -1,0 +1,364 @@
+"""State-Slice: many window joins of two streams as one chain of sliced joins.
+
+Wang, chapters 5 and 7. Each stream's rows are kept once, in slices of age; the queries' ranges are where slices
+may end. New rows probe the slices of the other stream and each other; a pair goes to every query whose ranges
+and selections it satisfies. Results wait until no earlier one can come: the union of the slices, ordered by
+the watermark as its punctuation.
+
+The paper moves one row at a time. Here a step takes a batch, so a row may be older than its slice by the time
+that the batch spans; the exact age of each pair decides whom it serves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from weft.engine.signature import signatures
+from weft.errors import QueryError
+from weft.expr import Evaluator
+from weft.expr.arrays import from_values
+from weft.joins.clock import Timed
+from weft.joins.match import Candidates, Windows, candidates
+from weft.joins.member import Member
+from weft.joins.program import JoinProgram, pair_schema
+from weft.joins.rows import NONE, Kept, Rows
+from weft.joins.signs import Signs
+from weft.joins.slices import Slices
+from weft.query import RESULT_TIME, Column, columns_of
+
+
+@dataclass
+class Counts:
+    """What a chain has done so far: rows taken per side, pairs tried and found, values that failed."""
+
+    rows: list[int]
+    first: list[int | None]
+    last: list[int | None]
+    tried: int = 0
+    found: int = 0
+    bad: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Joined rows that wait for their turn: time, place, the parts' signatures, and how much later side 0 is."""
+
+    times: np.ndarray
+    places: np.ndarray
+    signs: tuple[np.ndarray, np.ndarray]
+    later: np.ndarray
+    table: pa.RecordBatch
+
+    def take(self, places: np.ndarray) -> Pairs:
+        """Some of the pairs."""
+        signs = (self.signs[0][places], self.signs[1][places])
+        table = self.table.take(pa.array(places))
+        return Pairs(self.times[places], self.places[places], signs, self.later[places], table)
+
+
+class Chain:
+    """The joins of one program over two streams, fed with ``step``.
+
+    ``ends`` are where the slices of each side end; without them every distinct range ends one (Mem-Opt).
+    With ``push`` off rows live as long as the longest range, whatever their selections (selection pull-up).
+    """
+
+    def __init__(
+        self, program: JoinProgram, ends: Sequence[Sequence[int]] | None = None, push: bool = True
+    ) -> None:
+        self.program, self.push = program, push
+        self.signs = [Signs(len(program.members)) for _ in program.sides]
+        self.pending: list[Pairs] = []
+        self.watermarks: list[int | None] = [None, None]
+        self.counts = Counts([0, 0], [None, None], [None, None])
+        self._set_windows()
+        self.sides = [Slices(e) for e in ends or self.ranges]
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """The joins that the chain answers."""
+        return self.program.members
+
+    @property
+    def ranges(self) -> list[list[int]]:
+        """Each side's distinct ranges, ascending."""
+        return [sorted({m.ranges[side] for m in self.members}) for side in range(2)]
+
+    @property
+    def state_rows(self) -> int:
+        """How many rows are kept."""
+        return sum(map(len, self.sides))
+
+    def step(
+        self, batches: Sequence[Timed | None], watermarks: Sequence[int | None]
+    ) -> dict[str, pa.Table]:
+        """Take in new rows of each side and give the results that no later row can precede.
+
+        ``watermarks`` are the least times that rows after these can have.
+        """
+        new = [self._rows(side, batch) for side, batch in enumerate(batches)]
+        for side, rows in enumerate(new):
+            if rows is not None:
+                for start, runs in self.sides[1 - side]:
+                    for kept in runs:
+                        self._join(side, rows, kept, start)
+        if new[0] is not None and new[1] is not None:
+            self._join(0, new[0], Kept(new[1]), 0)
+        for slices, kept_rows in zip(self.sides, new):
+            if kept_rows is not None:
+                slices.insert(kept_rows)
+        self.watermarks = list(watermarks)
+        self._purge()
+        return self._release()
+
+    def reshape(self, ends: Sequence[Sequence[int]]) -> None:
+        """Let the slices of each side end elsewhere, by splitting and merging them; no result changes."""
+        for side, new in enumerate(ends):
+            longest = max(m.ranges[side] for m in self.members)
+            if list(new) != sorted(set(new)) or not new or new[0] <= 0 or new[-1] != longest:
+                raise ValueError(f"slices end at ascending ages, the last at {longest}, not at {list(new)}")
+            self.sides[side].reshape(new, self._reach(side))
+        self._purge()
+
+    def add(self, added: Member, program: JoinProgram) -> None:
+        """Answer one more join, by a program that has it last.
+
+        Where a running join covers it, with the same selections and ranges as long, it starts as if it had
+        run since that one began; elsewhere its results are of rows that come from now on.
+        """
+        like = None
+        if self._has_columns(added):
+            like = next((n for n, m in enumerate(self.members) if m.covers(added)), None)
+        before, self.program = self.program, program
+        for signs in self.signs:
+            signs.add(like)
+        if program.schemas != before.schemas:
+            self._widen()
+        self._migrated()
+
+    def drop(self, name: str) -> None:
+        """Answer one join less; it cannot be the last."""
+        at = [m.name for m in self.members].index(name)
+        left = (*self.members[:at], *self.members[at + 1 :])
+        self.program = replace(self.program, members=left)
+        for signs in self.signs:
+            signs.drop(at)
+        self._migrated()
+
+    def _migrated(self) -> None:
+        """After a change of the members: a slice end per range that is new, none beyond the longest."""
+        known = [set(w.ranges.tolist()) for w in self.windows]
+        self._set_windows()
+        for side, slices in enumerate(self.sides):
+            wanted = set(self.ranges[side])
+            ends = (set(slices.ends) & wanted) | (wanted - known[side]) | {max(wanted)}
+            slices.reshape(sorted(ends), self._reach(side))
+        # Where the ranges are others, so are the places of pairs that wait.
+        longest = [w.ranges[-1] for w in self.windows]
+        pending = []
+        for pairs in self.pending:
+            ages = np.abs(pairs.later)
+            older = (pairs.later > 0).astype(np.intp)  # side 1's row is the earlier one
+            keep = ages < np.asarray(longest)[older]
+            places = np.where(older, self.windows[1].place_of(ages), self.windows[0].place_of(ages))
+            pending.append(replace(pairs, places=places.astype(np.int16)).take(np.flatnonzero(keep)))
+        self.pending = pending
+        self._purge()
+
+    def _set_windows(self) -> None:
+        first, second = (np.array(r, np.int64) for r in self.ranges)
+        self.windows = [Windows(first, 0), Windows(second, first.size)]
+        places = first.size + second.size
+        serves = np.zeros((len(self.members), places), np.bool_)
+        for number, member in enumerate(self.members):
+            for side, window in enumerate(self.windows):
+                served = int(np.searchsorted(window.ranges, member.ranges[side])) + 1
+                serves[number, window.base : window.base + served] = True
+        self.serves = serves
+
+    def _reach(self, side: int, of: int | None = None) -> np.ndarray:
+        """How long each signature's rows are of use; to rows of side ``of``, by default their own ages."""
+        ranges = [m.ranges[side] for m in self.members]
+        reach = self.signs[side if of is None else of].reach(ranges)
+        return reach if self.push else np.full_like(reach, max(ranges))
+
+    def _purge(self) -> None:
+        for side, slices in enumerate(self.sides):
+            now = self.watermarks[1 - side]
+            if now is not None:
+                slices.purge(now, self._reach(side))
+
+    def _rows(self, side: int, batch: Timed | None) -> Rows | None:
+        """New rows made ready: signed, looked up, and without those that can join nothing."""
+        if batch is None or not batch.times.size:
+            return None
+        counts = self.counts
+        counts.rows[side] += batch.times.size
+        counts.first[side] = counts.first[side] if counts.first[side] is not None else int(batch.times[0])
+        counts.last[side] = int(batch.times[-1])
+        rows = Evaluator(batch.table, strict=self.program.strict)
+        selections = list(dict.fromkeys(m.selections[side] for m in self.members))
+        numbers, bits = signatures(selections, rows, batch.times.size)
+        per_query = bits[:, [selections.index(m.selections[side]) for m in self.members]]
+        signs = self.signs[side].number(per_query)
+        mine = signs[numbers] if numbers.size else np.zeros(batch.times.size, np.int32) + signs[0]
+        values, valid = NONE, np.zeros(0, np.bool_)
+        if not self.program.access.by_time:
+            values, valid = self.program.access.look_up(side, rows)
+        counts.bad += rows.bad
+        kept = Rows(batch.times, mine, values, _columns(batch.table, self.program.schemas[side]))
+        keep = self._reach(side)[mine] > 0
+        keep = keep & valid if valid.size else keep
+        if not keep.all():
+            kept = kept.take(np.flatnonzero(keep))
+        return kept if len(kept) else None
+
+    def _join(self, side: int, new: Rows, kept: Kept, start: int) -> None:
+        """Put the pairs of new rows and kept rows of the other side among those that wait."""
+        other = 1 - side
+        # A new row has no business in a slice that begins where the ranges of all its queries end.
+        wanted = self._reach(other, of=side)[new.signs] > start
+        found = candidates(
+            new, wanted, kept, self.program.access, self.windows[side], self.windows[other], start
+        )
+        for block in found:
+            self.counts.tried += block.new.size
+            parts = (new, kept.rows) if side == 0 else (kept.rows, new)
+            places = (block.new, block.kept) if side == 0 else (block.kept, block.new)
+            later = block.later if side == 0 else -block.later
+            pairs = self._pairs(parts, places, later, block)
+            if pairs is not None:
+                self.counts.found += pairs.times.size
+                self.pending.append(pairs)
+
+    def _pairs(
+        self,
+        parts: tuple[Rows, Rows],
+        places: tuple[np.ndarray, np.ndarray],
+        later: np.ndarray,
+        block: Candidates,
+    ) -> Pairs | None:
+        place, residual = block.place, self.program.residual
+        if residual is not None:
+            tested = Evaluator(
+                self._joined(parts, places, columns_of(residual)), strict=self.program.strict
+            )
+            mask = tested.mask(residual)
+            self.counts.bad += tested.bad
+            if not mask.any():
+                return None
+            places = (places[0][mask], places[1][mask])
+            later, place = later[mask], place[mask]
+        times = np.maximum(parts[0].times[places[0]], parts[1].times[places[1]])
+        signs = (parts[0].signs[places[0]], parts[1].signs[places[1]])
+        wanted = frozenset[str]().union(*(columns_of(o.expr) for m in self.members for o in m.outputs))
+        return Pairs(times, place, signs, later, self._joined(parts, places, wanted))
+
+    def _joined(
+        self, parts: tuple[Rows, Rows], places: tuple[np.ndarray, np.ndarray], wanted: frozenset[str]
+    ) -> pa.RecordBatch:
+        """Some columns of the joined rows."""
+        arrays, fields = [], []
+        for side, rows, at in zip(self.program.sides, parts, places):
+            indices = pa.array(at)
+            for field, column in zip(rows.table.schema, rows.table.columns):
+                if f"{side}.{field.name}" in wanted:
+                    arrays.append(column.take(indices))
+                    fields.append(field.with_name(f"{side}.{field.name}"))
+        if not arrays:  # a batch without columns would forget how many rows it has
+            arrays, fields = [pa.nulls(places[0].size)], [pa.field("_", pa.null())]
+        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+    def _release(self) -> dict[str, pa.Table]:
+        """The waiting pairs that no later row can precede, in order of time, each to its queries."""
+        least = [w for w in self.watermarks if w is not None]
+        if len(least) < 2 or not self.pending:
+            return {}
+        now = min(least)
+        ready, waiting = [], []
+        for pairs in self.pending:
+            due = pairs.times < now
+            if due.all():
+                ready.append(pairs)
+            elif due.any():
+                ready.append(pairs.take(np.flatnonzero(due)))
+                waiting.append(pairs.take(np.flatnonzero(~due)))
+            else:
+                waiting.append(pairs)
+        self.pending = waiting
+        return dict(self._results(ready)) if ready else {}
+
+    def _results(self, ready: Sequence[Pairs]) -> Iterator[tuple[str, pa.Table]]:
+        times = np.concatenate([p.times for p in ready])
+        order = np.argsort(times, kind="stable")
+        places = np.concatenate([p.places for p in ready])[order]
+        signs = [np.concatenate([p.signs[side] for p in ready])[order] for side in range(2)]
+        table = pa.concat_batches(_same_columns([p.table for p in ready]))
+        times = times[order]
+        for number, member in enumerate(self.members):
+            mask = self.serves[number][places]
+            for side in range(2):
+                counts = self.signs[side].bits[:, number]
+                if not counts.all():
+                    mask &= counts[signs[side]]
+            chosen = order[mask] if not mask.all() else order
+            if chosen.size:
+                yield member.name, self._outputs(member, table.take(pa.array(chosen)), times[mask])
+
+    def _outputs(self, member: Member, pairs: pa.RecordBatch, times: np.ndarray) -> pa.Table:
+        schema = self.program.result_schema(member)
+        rows = Evaluator(pairs, strict=self.program.strict)
+        columns = [from_values(times, schema.field(RESULT_TIME).type, None)]
+        for output, field in zip(member.outputs, list(schema)[1:]):
+            plain = isinstance(output.expr, Column)
+            columns.append(pairs.column(output.expr.name) if plain else rows.evaluate(output.expr).cast(field.type))
+        self.counts.bad += rows.bad
+        return pa.Table.from_arrays(columns, schema=schema)
+
+    def _has_columns(self, added: Member) -> bool:
+        """Whether kept rows and waiting pairs have every column that a join reads."""
+        pending = frozenset[str]().union(*(columns_of(o.expr) for m in self.members for o in m.outputs))
+        return frozenset[str]().union(*(columns_of(o.expr) for o in added.outputs)) <= pending
+
+    def _widen(self) -> None:
+        """Give kept rows the columns that a new join reads; of no row that counts for it, so they are null."""
+        for slices, schema in zip(self.sides, self.program.schemas):
+            slices.runs = [
+                [Kept(replace(rows := kept.living(), table=_columns(rows.table, schema))) for kept in runs]
+                for runs in slices.runs
+            ]
+
+
+def _columns(table: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """These columns of the rows; null where the rows lack one."""
+    if not schema.names:
+        return pa.RecordBatch.from_arrays([pa.nulls(table.num_rows)], ["_"])
+    arrays = []
+    for field in schema:
+        if field.name not in table.schema.names:
+            arrays.append(pa.nulls(table.num_rows, field.type))
+            continue
+        column = table.column(field.name)
+        arrays.append(column.dictionary_decode() if isinstance(column, pa.DictionaryArray) else column)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _same_columns(tables: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """Pairs found before a query came lack its columns; they are not its results."""
+    fields = {f.name: f for table in tables for f in table.schema}
+    schema = pa.schema(list(fields.values()))
+    return [t if t.schema == schema else _columns(t, schema) for t in tables]
+
+
+def check_unique(members: Sequence[Member], names: Mapping[str, object]) -> None:
+    """Two joins of one name cannot be told apart."""
+    for each in members:
+        if each.name in names:
+            raise QueryError("two queries have this name", query=each.name, hint="names must be unique")
+
+
+__all__ = ["Chain", "Counts", "pair_schema"]
