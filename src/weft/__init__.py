@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 from weft.builder import QueryBuilder, query
 from weft.define import UserAggregate, define_aggregate
 from weft.errors import AggregateError, AnswerOverflow, CheckpointError, JobError, QueryError, WeftError
-from weft.local import LocalRun, run
+from weft.join_builder import JoinBuilder, join
+from weft.local import LocalRun
 from weft.optimize import plan
 from weft.plan import Plan, Tree
-from weft.query import Aggregate, Query, Window
+from weft.query import Aggregate, JoinQuery, Query, Window
 from weft.sql import sql
+from weft.streams import JoinRun, run
 
 if TYPE_CHECKING:
     from weft.files import Files
@@ -45,6 +47,9 @@ __all__ = [
     "CheckpointError",
     "Files",
     "JobError",
+    "JoinBuilder",
+    "JoinQuery",
+    "JoinRun",
     "LocalRun",
     "Plan",
     "Query",
@@ -55,6 +60,7 @@ __all__ = [
     "WeftError",
     "Window",
     "define_aggregate",
+    "join",
     "plan",
     "query",
     "run",

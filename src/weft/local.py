@@ -93,8 +93,11 @@ class LocalRun:
         self.watermark: int | None = None
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="weft")
 
-    def step(self, batch: Batch) -> dict[str, pa.Table]:
-        """Take in a batch and answer the windows that the watermark has then passed."""
+    def step(self, batch: Batch, watermark: int | None = None) -> dict[str, pa.Table]:
+        """Take in a batch and answer the windows that the watermark has then passed.
+
+        ``watermark`` is one known otherwise: no row after this batch is earlier.
+        """
         table = as_table(batch)
         self._check(table.schema)
         rows = min(ROWS_AT_ONCE, -(-table.num_rows // self.threads)) or 1
@@ -104,9 +107,8 @@ class LocalRun:
         for seen, made in work:
             self.seen += seen
             pieces += made
-        if self.seen.max_time is not None:
-            now = self.seen.max_time - self.lateness
-            self.watermark = now if self.watermark is None else max(self.watermark, now)
+        latest = [] if self.seen.max_time is None else [self.seen.max_time - self.lateness]
+        self.watermark = max((w for w in (self.watermark, watermark, *latest) if w is not None), default=None)
         return self._final(pieces, self.watermark)
 
     def close(self) -> dict[str, pa.Table]:

@@ -11,20 +11,19 @@ that the batch spans; the exact age of each pair decides whom it serves.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 
 from weft.engine.signature import signatures
-from weft.errors import QueryError
 from weft.expr import Evaluator
 from weft.expr.arrays import from_values
 from weft.joins.clock import Timed
 from weft.joins.match import Candidates, Windows, candidates
 from weft.joins.member import Member
-from weft.joins.program import JoinProgram, pair_schema
+from weft.joins.program import JoinProgram
 from weft.joins.rows import NONE, Kept, Rows
 from weft.joins.signs import Signs
 from weft.joins.slices import Slices
@@ -33,11 +32,17 @@ from weft.query import RESULT_TIME, Column, columns_of
 
 @dataclass
 class Counts:
-    """What a chain has done so far: rows taken per side, pairs tried and found, values that failed."""
+    """What a chain has done so far.
 
-    rows: list[int]
-    first: list[int | None]
-    last: list[int | None]
+    Rows taken per side, also by signature, and their first and last times; pairs near enough in time, pairs
+    looked at, pairs found; values that failed.
+    """
+
+    rows: list[int] = field(default_factory=lambda: [0, 0])
+    signs: list[np.ndarray] = field(default_factory=lambda: [NONE, NONE])
+    first: list[int | None] = field(default_factory=lambda: [None, None])
+    last: list[int | None] = field(default_factory=lambda: [None, None])
+    near: int = 0
     tried: int = 0
     found: int = 0
     bad: int = 0
@@ -74,7 +79,7 @@ class Chain:
         self.signs = [Signs(len(program.members)) for _ in program.sides]
         self.pending: list[Pairs] = []
         self.watermarks: list[int | None] = [None, None]
-        self.counts = Counts([0, 0], [None, None], [None, None])
+        self.counts = Counts()
         self._set_windows()
         self.sides = [Slices(e) for e in ends or self.ranges]
 
@@ -205,7 +210,10 @@ class Chain:
         numbers, bits = signatures(selections, rows, batch.times.size)
         per_query = bits[:, [selections.index(m.selections[side]) for m in self.members]]
         signs = self.signs[side].number(per_query)
-        mine = signs[numbers] if numbers.size else np.zeros(batch.times.size, np.int32) + signs[0]
+        mine = signs[numbers] if numbers.size else np.full(batch.times.size, signs[0], np.int32)
+        seen = np.bincount(mine, minlength=len(self.signs[side].bits))
+        seen[: counts.signs[side].size] += counts.signs[side]
+        counts.signs[side] = seen
         values, valid = NONE, np.zeros(0, np.bool_)
         if not self.program.access.by_time:
             values, valid = self.program.access.look_up(side, rows)
@@ -222,6 +230,7 @@ class Chain:
         other = 1 - side
         # A new row has no business in a slice that begins where the ranges of all its queries end.
         wanted = self._reach(other, of=side)[new.signs] > start
+        self.counts.near += int(wanted.sum()) * len(kept)
         found = candidates(
             new, wanted, kept, self.program.access, self.windows[side], self.windows[other], start
         )
@@ -265,10 +274,10 @@ class Chain:
         arrays, fields = [], []
         for side, rows, at in zip(self.program.sides, parts, places):
             indices = pa.array(at)
-            for field, column in zip(rows.table.schema, rows.table.columns):
-                if f"{side}.{field.name}" in wanted:
+            for kept, column in zip(rows.table.schema, rows.table.columns):
+                if f"{side}.{kept.name}" in wanted:
                     arrays.append(column.take(indices))
-                    fields.append(field.with_name(f"{side}.{field.name}"))
+                    fields.append(kept.with_name(f"{side}.{kept.name}"))
         if not arrays:  # a batch without columns would forget how many rows it has
             arrays, fields = [pa.nulls(places[0].size)], [pa.field("_", pa.null())]
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
@@ -313,9 +322,11 @@ class Chain:
         schema = self.program.result_schema(member)
         rows = Evaluator(pairs, strict=self.program.strict)
         columns = [from_values(times, schema.field(RESULT_TIME).type, None)]
-        for output, field in zip(member.outputs, list(schema)[1:]):
-            plain = isinstance(output.expr, Column)
-            columns.append(pairs.column(output.expr.name) if plain else rows.evaluate(output.expr).cast(field.type))
+        for output, type in zip(member.outputs, schema.types[1:]):
+            if isinstance(output.expr, Column):
+                columns.append(pairs.column(output.expr.name))
+            else:
+                columns.append(rows.evaluate(output.expr).cast(type))
         self.counts.bad += rows.bad
         return pa.Table.from_arrays(columns, schema=schema)
 
@@ -338,11 +349,11 @@ def _columns(table: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     if not schema.names:
         return pa.RecordBatch.from_arrays([pa.nulls(table.num_rows)], ["_"])
     arrays = []
-    for field in schema:
-        if field.name not in table.schema.names:
-            arrays.append(pa.nulls(table.num_rows, field.type))
+    for wanted in schema:
+        if wanted.name not in table.schema.names:
+            arrays.append(pa.nulls(table.num_rows, wanted.type))
             continue
-        column = table.column(field.name)
+        column = table.column(wanted.name)
         arrays.append(column.dictionary_decode() if isinstance(column, pa.DictionaryArray) else column)
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
@@ -353,12 +364,3 @@ def _same_columns(tables: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
     schema = pa.schema(list(fields.values()))
     return [t if t.schema == schema else _columns(t, schema) for t in tables]
 
-
-def check_unique(members: Sequence[Member], names: Mapping[str, object]) -> None:
-    """Two joins of one name cannot be told apart."""
-    for each in members:
-        if each.name in names:
-            raise QueryError("two queries have this name", query=each.name, hint="names must be unique")
-
-
-__all__ = ["Chain", "Counts", "pair_schema"]
