@@ -38,7 +38,7 @@ class JoinBuilder:
     def stream(
         self, stream: str, range: str | datetime.timedelta, *, alias: str | None = None
     ) -> JoinBuilder:
-        """Add a stream: how long its rows wait for those of the others, and what its columns are called by."""
+        """Add a stream: how long its rows wait for those of the others, and whose its columns are called."""
         try:
             called = (alias or stream.rpartition(".")[2]).lower()
             if any(side.alias == called for side in self.sides):

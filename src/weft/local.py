@@ -19,7 +19,7 @@ from weft.engine.state import Piece, State
 from weft.errors import JobError
 from weft.optimize import plan as make_plan
 from weft.plan import Plan
-from weft.query import Query
+from weft.query import JoinQuery, Query
 
 Batch: TypeAlias = Any
 """A pyarrow Table or RecordBatch, a pandas or polars DataFrame, or anything with an Arrow C stream."""
@@ -28,7 +28,7 @@ ROWS_AT_ONCE = 1 << 20
 
 
 def run(
-    queries: Iterable[Query | QueryBuilder] | Plan,
+    queries: Iterable[Query | QueryBuilder | JoinQuery] | Plan,
     batches: Batch | Iterable[Batch],
     time: str,
     lateness: str | datetime.timedelta = "0 s",

@@ -1,6 +1,6 @@
 """Queries over several streams in one process: joins in shared chains, window queries by the ordinary engine.
 
-``run`` takes tables or batches per stream; ``JoinRun`` is fed step by step, and joins come and go while it runs.
+``run`` takes tables or batches per stream; ``JoinRun`` is fed step by step, and joins come and go meanwhile.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from weft.joins.clock import Clock, Timed
 from weft.joins.explain import ChainPlan, choose_ends, plan_chain
 from weft.joins.member import Key, Member, member
 from weft.joins.program import compile_joins
-from weft.joins.rates import Costs, assumed, measured
+from weft.joins.rates import COMPARISONS, Costs, assumed, measured
 from weft.local import Batch, LocalRun, as_batches, as_table
 from weft.optimize import plan as make_plan
 from weft.plan import Plan
@@ -45,9 +45,9 @@ def run(
 ) -> dict[str, pa.Table]:
     """Answer queries over a table, or over batches in order of arrival; all windows are closed at the end.
 
-    For joins ``batches`` is a mapping from each stream to its table or batches, and ``chain`` says how they are
-    sliced: ``mem-opt``, ``cpu-opt``, or the most rows they may keep. ``time`` names the time column, of all
-    streams or of each.
+    For joins ``batches`` is a mapping from each stream to its table or batches, and ``chain`` says how they
+    are sliced: ``mem-opt``, ``cpu-opt``, or the most rows they may keep. ``time`` names the time column, of
+    all streams or of each.
 
     >>> import datetime, weft
     >>> ts = [datetime.datetime(2024, 1, 1, 0, minute) for minute in (1, 4, 7)]
@@ -87,7 +87,14 @@ def run(
         column = time if isinstance(time, str) else _time_of(time, stream)
         return run(plain, some, column, lateness, strategy=strategy, technique=technique, strict=strict)
     runner = JoinRun(
-        asked, time, lateness, strategy=strategy, technique=technique, threads=threads, strict=strict, chain=chain
+        asked,
+        time,
+        lateness,
+        strategy=strategy,
+        technique=technique,
+        threads=threads,
+        strict=strict,
+        chain=chain,
     )
     return _run_all(runner, batches)
 
@@ -163,7 +170,7 @@ class JoinRun:
         threads: int | None = None,
         strict: bool = False,
         chain: str | float = "mem-opt",
-        costs: Costs = Costs(),
+        costs: Costs = COMPARISONS,
     ) -> None:
         self.time, self.lateness = time, parse_duration(lateness, "lateness")
         self.strategy, self.technique, self.threads, self.strict = strategy, technique, threads, strict
@@ -389,14 +396,18 @@ class JoinRun:
         if windows.engine is None:
             plan = make_plan(windows.queries, strategy=self.strategy, technique=self.technique)
             threads = self.threads or 1
-            program = compile_plan(plan, table.schema, self._time(windows.queries[0].source), self.strict, threads)
+            program = compile_plan(
+                plan, table.schema, self._time(windows.queries[0].source), self.strict, threads
+            )
             windows.engine = LocalRun(program, self.lateness, threads)
         results |= windows.engine.step(table)
 
     def _checked(self, stream: str, batch: Batch) -> pa.Table:
         """A batch as a table of the types that its stream's first batch had."""
         if stream not in self.streams:
-            raise JobError(f"no query reads the stream {stream!r}; they read {', '.join(sorted(self.streams))}")
+            raise JobError(
+                f"no query reads the stream {stream!r}; they read {', '.join(sorted(self.streams))}"
+            )
         table = as_table(batch)
         first = self.schemas.get(stream)
         if first is None:

@@ -13,7 +13,13 @@ from weft.query import JoinQuery
 
 SECOND = 1_000_000
 SCHEMA = pa.schema(
-    [("ts", pa.timestamp("us")), ("k", pa.string()), ("x", pa.int64()), ("y", pa.float64()), ("n", pa.int64())]
+    [
+        ("ts", pa.timestamp("us")),
+        ("k", pa.string()),
+        ("x", pa.int64()),
+        ("y", pa.float64()),
+        ("n", pa.int64()),
+    ]
 )
 CONDITIONS = (
     "a.k = b.k",
@@ -43,7 +49,9 @@ def batches(draw: st.DrawFn, first: int, span: int = 12) -> list[pa.Table]:
     for size in draw(st.lists(st.integers(0, 5), min_size=1, max_size=4)):
         rows: list[dict[str, Any]] = []
         for _ in range(size):
-            ts = draw(st.one_of(st.integers(0, 2 * span), st.none() if draw(st.integers(0, 9)) == 0 else st.just(3)))
+            ts = draw(
+                st.one_of(st.integers(0, 2 * span), st.none() if draw(st.integers(0, 9)) == 0 else st.just(3))
+            )
             rows.append(
                 {
                     "ts": None if ts is None else ts * SECOND // 2,
@@ -54,7 +62,10 @@ def batches(draw: st.DrawFn, first: int, span: int = 12) -> list[pa.Table]:
                 }
             )
             number += 1
-        columns = {f.name: pa.array([r[f.name] for r in rows], pa.int64() if f.name == "ts" else f.type) for f in SCHEMA}
+        columns = {
+            f.name: pa.array([r[f.name] for r in rows], pa.int64() if f.name == "ts" else f.type)
+            for f in SCHEMA
+        }
         columns["ts"] = columns["ts"].cast(pa.timestamp("us"))
         found.append(pa.table(columns, schema=SCHEMA))
     return found
@@ -83,7 +94,7 @@ def joins(draw: st.DrawFn, condition: str, prefix: str = "q", most: int = 4) -> 
 
 
 def admitted(streams: list[pa.Table], lateness: int) -> list[pa.Table]:
-    """The rows of each batch that are not late: not before the latest of earlier batches less the lateness."""
+    """The rows of each batch that are not late: at most the lateness behind those of earlier batches."""
     found, mark = [], None
     for table in streams:
         times = table.column("ts").cast(pa.int64()).to_pylist()

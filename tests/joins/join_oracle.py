@@ -31,9 +31,7 @@ def oracle(query: JoinQuery, streams: dict[str, pa.Table], time: str = "ts") -> 
         if selection is not None:
             mask = Evaluator(table.combine_chunks()).mask(selection).tolist()
             good = [g and mask[places[number]] for g, places in zip(good, rows)]
-    times = [
-        everything.column(f"{side.alias}.{time}").cast(pa.int64()).to_pylist() for side in query.sides
-    ]
+    times = [everything.column(f"{side.alias}.{time}").cast(pa.int64()).to_pylist() for side in query.sides]
     outputs = [evaluator.evaluate(o.expr).to_pylist() for o in query.outputs]
     found = []
     for n in range(len(rows)):

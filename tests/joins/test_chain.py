@@ -50,7 +50,10 @@ def test_any_join_equals_all_pairs(data: st.DataObject) -> None:
     for step in steps_of(a, b):
         collect(results, run.step(step))
     collect(results, run.close())
-    kept = {"a": pa.concat_tables(admitted(a, lateness * SECOND)), "b": pa.concat_tables(admitted(b, lateness * SECOND))}
+    kept = {
+        "a": pa.concat_tables(admitted(a, lateness * SECOND)),
+        "b": pa.concat_tables(admitted(b, lateness * SECOND)),
+    }
     for query in queries:
         assert_equal(results[query.name], oracle(query, kept))
     assert run.state_rows == 0
@@ -68,8 +71,10 @@ def test_chains_change_while_they_run(data: st.DataObject) -> None:
     steps = steps_of(a, b)
     marks = [watermarks([s[side] for s in steps], lateness) for side in ("a", "b")]
     for number, step in enumerate(steps):
-        released = None if number == 0 or None in (marks[0][number - 1], marks[1][number - 1]) else min(
-            m[number - 1] for m in marks
+        released = (
+            None
+            if number == 0 or None in (marks[0][number - 1], marks[1][number - 1])
+            else min(m[number - 1] for m in marks)
         )
         for action in data.draw(st.lists(st.sampled_from(["add", "drop", "reshape", "rechain"]), max_size=3)):
             change(data, run, condition, action, number, released, lives, results)

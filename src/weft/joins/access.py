@@ -62,7 +62,9 @@ class Access:
         """The least and largest code or value that a partner can have; a little more where floats round."""
         if not self.width:
             return values, values
-        with np.errstate(invalid="ignore"):  # infinity has no partner: its bounds are NaN, which is past the end
+        with np.errstate(
+            invalid="ignore"
+        ):  # infinity has no partner: its bounds are NaN, which is past the end
             reach = self.width + (np.abs(values) + self.width) * 1e-14
             return values - reach, values + reach
 

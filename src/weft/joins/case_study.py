@@ -1,8 +1,8 @@
 """Two join trees over three streams, (A join B) join C: the cost model of Wang, chapter 6.
 
-All joins are by nested loops, all rows of one size; both queries select 25% of each stream, 80% of it the same
-rows. ``isolated``, ``pull_up`` and ``state_slice`` give megabytes of state (equations 6.1-6.3) and millions of
-comparisons per minute (6.5-6.7).
+All joins are by nested loops, all rows of one size; both queries select 25% of each stream, 80% of it the
+same rows. ``isolated``, ``pull_up`` and ``state_slice`` give megabytes of state (equations 6.1-6.3) and
+millions of comparisons per minute (6.5-6.7).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Tree:
 
 @dataclass(frozen=True)
 class Streams:
-    """Table 6.2: rows per minute, kilobytes per row, join selectivities, and how much the selections share."""
+    """Rows per minute, kilobytes per row, join selectivities, and how much of the selections is the same."""
 
     rate: float = 1000.0
     row: float = 0.1
@@ -40,11 +40,12 @@ class Streams:
         return first + second - self.common * first
 
 
+TABLE_6_2 = Streams()
 FIRST = Tree(ab=1, bc=30)
 SECOND = Tree(ab=60, bc=15)
 
 
-def isolated(tree: Tree, s: Streams = Streams()) -> Cost:
+def isolated(tree: Tree, s: Streams = TABLE_6_2) -> Cost:
     """One query alone (equations 6.1 and 6.5).
 
     >>> isolated(FIRST).memory, round(isolated(SECOND).cpu, 2)
@@ -59,7 +60,7 @@ def isolated(tree: Tree, s: Streams = Streams()) -> Cost:
     return _cost(memory, select + purge + probe, s)
 
 
-def pull_up(first: Tree, second: Tree, s: Streams = Streams()) -> Cost:
+def pull_up(first: Tree, second: Tree, s: Streams = TABLE_6_2) -> Cost:
     """One tree with the longer of each windows, routed and selected behind it (equations 6.2 and 6.6)."""
     a, b, c = s.either(first.a, second.a), s.either(first.b, second.b), s.either(first.c, second.c)
     ab, bc = max(first.ab, second.ab), max(first.bc, second.bc)
@@ -72,9 +73,11 @@ def pull_up(first: Tree, second: Tree, s: Streams = Streams()) -> Cost:
     return _cost(memory, select + purge + probe + 2 * results, s)
 
 
-def state_slice(first: Tree, second: Tree, s: Streams = Streams()) -> Cost:
-    """Three chains of sliced joins, five slices (equations 6.3 and 6.7); the first query has the shorter window
-    of A and B, the second that of C."""
+def state_slice(first: Tree, second: Tree, s: Streams = TABLE_6_2) -> Cost:
+    """Three chains of sliced joins, five slices in all (equations 6.3 and 6.7).
+
+    The first query has the shorter window of A and B, the second that of C.
+    """
     a, b, c = s.either(first.a, second.a), s.either(first.b, second.b), s.either(first.c, second.c)
     later_ab, later_bc = second.ab - first.ab, first.bc - second.bc
     joined_1 = 2 * s.rate * a * (s.rate * b * first.ab) * s.ab

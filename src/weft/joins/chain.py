@@ -1,12 +1,12 @@
 """State-Slice: many window joins of two streams as one chain of sliced joins.
 
-Wang, chapters 5 and 7. Each stream's rows are kept once, in slices of age; the queries' ranges are where slices
-may end. New rows probe the slices of the other stream and each other; a pair goes to every query whose ranges
-and selections it satisfies. Results wait until no earlier one can come: the union of the slices, ordered by
-the watermark as its punctuation.
+Wang, chapters 5 and 7. Each stream's rows are kept once, in slices of age; the queries' ranges are where
+slices may end. New rows probe the slices of the other stream and each other; a pair goes to every query
+whose ranges and selections it satisfies. Results wait until no earlier one can come: the union of the
+slices, ordered by the watermark as its punctuation.
 
-The paper moves one row at a time. Here a step takes a batch, so a row may be older than its slice by the time
-that the batch spans; the exact age of each pair decides whom it serves.
+The paper moves one row at a time. Here a step takes a batch, so a row may be older than its slice by the
+time that the batch spans; the exact age of each pair decides whom it serves.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Counts:
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Joined rows that wait for their turn: time, place, the parts' signatures, and how much later side 0 is."""
+    """Joined rows that wait for their turn: time, place, the parts' signatures, how much later side 0 is."""
 
     times: np.ndarray
     places: np.ndarray
@@ -98,9 +98,7 @@ class Chain:
         """How many rows are kept."""
         return sum(map(len, self.sides))
 
-    def step(
-        self, batches: Sequence[Timed | None], watermarks: Sequence[int | None]
-    ) -> dict[str, pa.Table]:
+    def step(self, batches: Sequence[Timed | None], watermarks: Sequence[int | None]) -> dict[str, pa.Table]:
         """Take in new rows of each side and give the results that no later row can precede.
 
         ``watermarks`` are the least times that rows after these can have.
@@ -253,9 +251,7 @@ class Chain:
     ) -> Pairs | None:
         place, residual = block.place, self.program.residual
         if residual is not None:
-            tested = Evaluator(
-                self._joined(parts, places, columns_of(residual)), strict=self.program.strict
-            )
+            tested = Evaluator(self._joined(parts, places, columns_of(residual)), strict=self.program.strict)
             mask = tested.mask(residual)
             self.counts.bad += tested.bad
             if not mask.any():
@@ -336,7 +332,7 @@ class Chain:
         return frozenset[str]().union(*(columns_of(o.expr) for o in added.outputs)) <= pending
 
     def _widen(self) -> None:
-        """Give kept rows the columns that a new join reads; of no row that counts for it, so they are null."""
+        """Give kept rows the columns that a new join reads; none of them counts for it, so they are null."""
         for slices, schema in zip(self.sides, self.program.schemas):
             slices.runs = [
                 [Kept(replace(rows := kept.living(), table=_columns(rows.table, schema))) for kept in runs]
@@ -363,4 +359,3 @@ def _same_columns(tables: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
     fields = {f.name: f for table in tables for f in table.schema}
     schema = pa.schema(list(fields.values()))
     return [t if t.schema == schema else _columns(t, schema) for t in tables]
-

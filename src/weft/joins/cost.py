@@ -1,8 +1,8 @@
 """What sharing two joins costs, in rows kept and comparisons per second: Wang, chapters 4 and 5.
 
-Query 1 joins A and B with window W1, query 2 with the longer W2 and a selection on A; both streams have the same
-rate. ``savings`` are what state-slice saves over its rivals where rates are high enough that only terms with
-their square count (equation 5.2).
+Query 1 joins A and B with window W1, query 2 with the longer W2 and a selection on A; both streams have the
+same rate. ``savings`` are what state-slice saves over its rivals where rates are high enough that only
+terms with their square count (equation 5.2).
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Settings:
-    """Table 4.1: rows per second of each stream, both windows in seconds, the size of a row, and how selective
-    the selection on A and the join are."""
+    """Table 4.1: rows per second of each stream, both windows in seconds, how selective are the selection
+    on A and the join, and the size of a row.
+    """
 
     rate: float
     first: float

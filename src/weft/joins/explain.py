@@ -9,14 +9,14 @@ from typing import Any
 
 from weft.duration import format_duration
 from weft.joins.member import Member, sharing
-from weft.joins.rates import Costs, Rates, assumed
+from weft.joins.rates import COMPARISONS, Costs, Rates, assumed
 from weft.joins.shape import Slice, bounded, cpu_opt, mem_opt, priced
 from weft.query import JoinQuery
 
 
 @dataclass(frozen=True)
 class ChainPlan:
-    """The slices of one chain and what they should cost; ``alone`` is what its joins would cost one by one."""
+    """The slices of one chain and what they should cost; ``alone_...`` is what its joins cost one by one."""
 
     members: tuple[Member, ...]
     shape: str
@@ -42,8 +42,9 @@ class ChainPlan:
     def __str__(self) -> str:
         first = self.members[0]
         condition = " AND ".join(map(str, first.conditions)) or "any two rows"
+        count = f"{len(self.members)} join{'s' * (len(self.members) > 1)}"
         head = (
-            f"{len(self.members)} join{'s' * (len(self.members) > 1)} of {' and '.join(first.sides)} on {condition} "
+            f"{count} of {' and '.join(first.sides)} on {condition} "
             f"in one chain by {self.shape}: {self.rows:,.6g} rows kept and {self.cpu:,.6g} comparisons/s, "
             f"against {self.alone_rows:,.6g} and {self.alone_cpu:,.6g} one by one"
         )
@@ -103,7 +104,7 @@ class ChainPlan:
 
 
 def choose_ends(
-    members: Sequence[Member], shape: str | float, rates: Rates, costs: Costs = Costs()
+    members: Sequence[Member], shape: str | float, rates: Rates, costs: Costs = COMPARISONS
 ) -> list[list[int]]:
     """Where slices end by ``mem-opt``, by ``cpu-opt``, or with at most so many rows kept."""
     if shape == "mem-opt":
@@ -116,7 +117,10 @@ def choose_ends(
 
 
 def plan_joins(
-    queries: Sequence[JoinQuery], rate: float = 1000.0, shape: str | float = "mem-opt", costs: Costs = Costs()
+    queries: Sequence[JoinQuery],
+    rate: float = 1000.0,
+    shape: str | float = "mem-opt",
+    costs: Costs = COMPARISONS,
 ) -> list[ChainPlan]:
     """The chains of some joins at a rate, before anything is known of the streams.
 
@@ -127,16 +131,14 @@ def plan_joins(
     >>> plan_joins(joins, rate=10.0)[0].rows
     1200.0
     """
-    return [
-        plan_chain(members, assumed(members, rate), shape, costs) for members in sharing(queries)
-    ]
+    return [plan_chain(members, assumed(members, rate), shape, costs) for members in sharing(queries)]
 
 
 def plan_chain(
     members: Sequence[Member],
     rates: Rates,
     shape: str | float,
-    costs: Costs = Costs(),
+    costs: Costs = COMPARISONS,
     ends: Sequence[Sequence[int]] | None = None,
 ) -> ChainPlan:
     """One chain with what it should cost at these rates; ``ends`` is how it is sliced, if it is already."""

@@ -15,7 +15,7 @@ Key: TypeAlias = tuple[tuple[str, ...], frozenset[Expr]]
 
 @dataclass(frozen=True)
 class Member:
-    """One join as its chain sees it: sides in order of their streams' names, columns called ``side.column``."""
+    """One join as its chain sees it: sides in the order of their names, columns called ``side.column``."""
 
     query: JoinQuery
     sides: tuple[str, ...]

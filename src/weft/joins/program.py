@@ -21,7 +21,7 @@ from weft.query import RESULT_TIME, Call, Column, Expr
 
 @dataclass(frozen=True)
 class JoinProgram:
-    """Everything a chain needs to know about its members and streams; ``schemas`` are what is kept of a row."""
+    """Everything a chain needs to know of its members and streams; ``schemas`` are what is kept of a row."""
 
     members: tuple[Member, ...]
     schemas: tuple[pa.Schema, ...]

@@ -26,6 +26,9 @@ class Costs:
     system: float = 1.0
 
 
+COMPARISONS = Costs()
+
+
 @dataclass(frozen=True, eq=False)
 class Rates:
     """Rows per second of each side, the share of pairs that join, and which rows the selections take.
@@ -44,7 +47,10 @@ class Rates:
 
 
 def assumed(
-    members: Sequence[Member], rows: float | Sequence[float] = 1000.0, join: float = 0.01, selection: float = 0.5
+    members: Sequence[Member],
+    rows: float | Sequence[float] = 1000.0,
+    join: float = 0.01,
+    selection: float = 0.5,
 ) -> Rates:
     """Rates where nothing is known: every selection takes this share of the rows, whatever others take."""
     per_side = tuple(rows) if isinstance(rows, Sequence) else (rows, rows)

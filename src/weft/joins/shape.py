@@ -1,13 +1,13 @@
 """Where the slices of a chain should end: Mem-Opt, CPU-Opt, and what lies between them (Wang, chapter 7).
 
-A slice per range keeps the least rows. A slice over several ranges saves purging and running slices, and costs
-routing, and rows that live longer than their selection needs. The best chain is the shortest path from age 0 to
-the longest range in the graph whose edge (i, j) is one slice over the ranges between (section 7.2); with a bound
-on the rows kept, the shortest of those that keep it. Each side is a chain of one-way joins and has a path of
-its own, so ranges may differ from side to side.
+A slice per range keeps the least rows. A slice over several ranges saves purging and running slices, and
+costs routing, and rows that live longer than their selection needs. The best chain is the shortest path
+from age 0 to the longest range in the graph whose edge (i, j) is one slice over the ranges between (section
+7.2); with a bound on the rows kept, the shortest of those that keep it. Each side is a chain of one-way
+joins and has a path of its own, so ranges may differ from side to side.
 
-In the formula of section 7.2 for what merging saves, the system's overhead is counted for one slice too many;
-here it is once per slice.
+In the formula of section 7.2 for what merging saves, the system's overhead is counted for one slice too
+many; here it is once per slice.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from math import inf
 
 from weft.errors import QueryError
 from weft.joins.member import Member
-from weft.joins.rates import SECOND, Costs, Rates
+from weft.joins.rates import COMPARISONS, SECOND, Costs, Rates
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,13 @@ def mem_opt(members: Sequence[Member]) -> list[list[int]]:
     return [sorted({m.ranges[side] for m in members}) for side in range(2)]
 
 
-def cpu_opt(members: Sequence[Member], rates: Rates, costs: Costs = Costs()) -> list[list[int]]:
+def cpu_opt(members: Sequence[Member], rates: Rates, costs: Costs = COMPARISONS) -> list[list[int]]:
     """The chain with the fewest comparisons per second."""
     return bounded(members, rates, costs=costs)
 
 
 def bounded(
-    members: Sequence[Member], rates: Rates, most_rows: float = inf, costs: Costs = Costs()
+    members: Sequence[Member], rates: Rates, most_rows: float = inf, costs: Costs = COMPARISONS
 ) -> list[list[int]]:
     """The chain with the fewest comparisons per second of those that keep at most so many rows."""
     first, second = (_paths(members, rates, side, costs) for side in range(2))
@@ -69,7 +69,7 @@ def bounded(
 
 
 def priced(
-    members: Sequence[Member], ends: Sequence[Sequence[int]], rates: Rates, costs: Costs = Costs()
+    members: Sequence[Member], ends: Sequence[Sequence[int]], rates: Rates, costs: Costs = COMPARISONS
 ) -> list[Slice]:
     """The slices of a chain, each with what it should keep and cost."""
     found = []
@@ -87,9 +87,7 @@ def _paths(members: Sequence[Member], rates: Rates, side: int, costs: Costs) -> 
         reached = []
         for i in range(j):
             edge = _slice(members, rates, side, nodes[i], nodes[j], costs)
-            reached += [
-                _Path(p.rows + edge.rows, p.cpu + edge.cpu, (*p.slices, edge)) for p in best[i]
-            ]
+            reached += [_Path(p.rows + edge.rows, p.cpu + edge.cpu, (*p.slices, edge)) for p in best[i]]
         cheapest = inf
         for path in sorted(reached, key=lambda p: (round(p.rows, 6), p.cpu)):
             if path.cpu < cheapest * (1 - 1e-12):
@@ -98,9 +96,7 @@ def _paths(members: Sequence[Member], rates: Rates, side: int, costs: Costs) -> 
     return best[-1]
 
 
-def _slice(
-    members: Sequence[Member], rates: Rates, side: int, start: int, end: int, costs: Costs
-) -> Slice:
+def _slice(members: Sequence[Member], rates: Rates, side: int, start: int, end: int, costs: Costs) -> Slice:
     served = [n for n, m in enumerate(members) if m.ranges[side] > start]
     inside = len({m.ranges[side] for m in members if start < m.ranges[side] <= end})
     entering = rates.rows[side] * rates.share(side, served)

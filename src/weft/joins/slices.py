@@ -1,8 +1,8 @@
 """The sliced state of one stream: slice i holds the rows whose age is in ``[ends[i-1], ends[i])``.
 
-Age is counted from the least time that a row of the other stream can still have, so a row leaves its slice only
-when no such row can need it there (lazy purging, Wang, section 15.2.2). Splitting and merging are those of
-figures 7.4 and 7.5; there are no queues to empty, since a step runs all slices.
+Age is counted from the least time that a row of the other stream can still have, so a row leaves its slice
+only when no such row can need it there (lazy purging, Wang, section 15.2.2). Splitting and merging are
+those of figures 7.4 and 7.5; there are no queues to empty, since a step runs all slices.
 """
 
 from __future__ import annotations

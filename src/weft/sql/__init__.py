@@ -1,4 +1,4 @@
-"""SQL text to queries and joins, in the three spellings of a window that people know: CQL, Spark and Flink."""
+"""SQL text to queries and joins, with windows as people know them: CQL's, Spark's and Flink's."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A join of streams, each with a window of its own: ``FROM temperature t [RANGE '60 min'], humidity h [...]``.
+"""A join of streams, each with a window of its own: ``FROM trades t [RANGE '60 min'], quotes q [...]``.
 
-Every column says whose it is, ``t.value``; what WHERE and ON say about one stream alone becomes its selection.
+Every column says whose it is, ``t.value``; what WHERE and ON say of one stream alone becomes its selection.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from weft.sql import windows
 from weft.sql.assemble import Parts, Snippet, assemble, named
 from weft.sql.parser import check_tokens, parse, position_of
 from weft.sql.reader import Reader
-from weft.sql.select import _check_order, _Grouping, _is_name, _items, _one_window, _refuse
+from weft.sql.select import _check_order, _find, _Grouping, _is_name, _items, _one_window, _refuse
 from weft.sql.text import Statement, Text
 
 _READ = frozenset(("expressions", "from_", "where", "group", "having", "joins"))
@@ -61,7 +61,20 @@ def is_join(tokens: Sequence[Token]) -> bool:
     >>> is_join(Text("SELECT a.x FROM a [RANGE '1 min'], b [RANGE '1 min'] WHERE a.x = b.x").tokens)
     True
     """
-    return sum(t.token_type is TokenType.L_BRACKET for t in windows.sources(tokens)) > 1
+    depth, windowed, another = 0, False, False
+    for token in windows.sources(tokens):
+        kind = token.token_type
+        depth += (kind is TokenType.L_PAREN) - (kind is TokenType.R_PAREN)
+        if depth or kind is TokenType.SELECT:
+            if not depth:
+                return False  # a second statement, without what should be between the two
+        elif kind is TokenType.L_BRACKET:
+            if windowed and another:
+                return True
+            windowed, another = True, False
+        elif kind in (TokenType.COMMA, TokenType.JOIN):
+            another = True
+    return False
 
 
 def read_join(statement: Statement) -> JoinQuery:
@@ -161,8 +174,11 @@ def _results(parts: JoinParts) -> tuple[tuple[Output, ...], None]:
 
 def _aggregated(parts: JoinParts) -> tuple[tuple[Output, ...], Query]:
     """The columns that the aggregates of a join read, and the query for these aggregates."""
-    for snippet in (*parts.items, *parts.having):
-        parts.names.put(snippet.text, snippet.node)
+    for item in parts.items:
+        parts.names.put(item.text, item.node)
+    aliases = frozenset(item.alias or item.default for item in parts.items)
+    for condition in parts.having:
+        parts.names.put(condition.text, condition.node, aliases)
     assert parts.window is not None
     query = assemble(
         Parts(
@@ -201,10 +217,12 @@ class Names:
         }
         return cls(sides, short)
 
-    def put(self, text: Text, tree: exp.Expr) -> None:
-        """Give the columns of a tree their names, in place."""
+    def put(self, text: Text, tree: exp.Expr, known: frozenset[str] = frozenset()) -> None:
+        """Give the columns of a tree their names, in place; what is ``known`` has the name it goes by."""
         for column in list(tree.find_all(exp.Column)):
             if not isinstance(column.this, exp.Identifier) or column.meta.get("resolved"):
+                continue
+            if not column.table and column.name in known:
                 continue
             name = self.name_of(text, column)
             identifier = exp.to_identifier(self.short.get(name, name), quoted=True)
@@ -245,9 +263,9 @@ class Names:
 def _add_time(tree: exp.Select) -> None:
     """The results of a join have one time, so ``window('10 min', '5 min')`` need not name it."""
     for call in tree.args["group"].find_all(exp.Anonymous):
-        if call.name.lower() == "window" and call.expressions:
-            if not isinstance(call.expressions[0], exp.Column):
-                call.set("expressions", [exp.column(RESULT_TIME), *call.expressions])
+        given = call.expressions
+        if call.name.lower() == "window" and given and not isinstance(given[0], exp.Column):
+            call.set("expressions", [exp.column(RESULT_TIME), *given])
 
 
 def _sides(
@@ -261,7 +279,7 @@ def _sides(
         if [w for w in words if w.upper() not in ("INNER", "CROSS")] or join.args.get("using"):
             raise QueryError(
                 f"{' '.join(words).upper() or 'USING'} is not supported in a join of streams",
-                position=position_of(text, join.this, text.at(tokens[0])),
+                position=text.at(_find(tokens, (*(w.upper() for w in words), "USING")) or tokens[0]),
                 hint="write JOIN ... ON, or the streams with commas and the condition in WHERE",
             )
         tables.append(join.this)
@@ -275,7 +293,9 @@ def _sides(
             raise QueryError(f"{stream!r} has no window", position=position, hint=_SPELLING)
         if any(alias == side.alias for side in sides):
             raise QueryError(
-                f"two streams are called {alias!r}", position=position, hint="give one an alias, as in trades t2"
+                f"two streams are called {alias!r}",
+                position=position,
+                hint="give one an alias, as in trades t2",
             )
         sides.append(Side(stream, alias, found[0], found[1]))
     return sides, conditions
@@ -325,10 +345,9 @@ def _range(text: Text, tokens: Sequence[Token]) -> int:
     return windows.read_duration(text, inside[1:], "range")
 
 
-
 def _table(text: Text, table: exp.Expr, position: Position | None) -> tuple[str, str]:
     """A stream's name and its alias."""
-    names = [*table.parts] if isinstance(table, exp.Table) else [table]
+    names: list[exp.Expr] = [*table.parts] if isinstance(table, exp.Table) else [table]
     alias = table.args.get("alias")
     if alias is not None:
         names.append(alias.this)
@@ -336,5 +355,6 @@ def _table(text: Text, table: exp.Expr, position: Position | None) -> tuple[str,
         raise QueryError("a join takes the names of streams", position=position, hint=_SPELLING)
     if more := [k for k, v in table.args.items() if v and k not in ("this", "db", "catalog", "alias")]:
         raise QueryError(f"{more[0].upper()} is not supported here", position=position, hint="leave it out")
+    assert isinstance(table, exp.Table)
     stream = ".".join(p.name for p in table.parts)
     return stream, (alias.name if alias is not None else table.name).lower()
