@@ -252,12 +252,12 @@ class Chain:
         place, residual = block.place, self.program.residual
         if residual is not None:
             tested = Evaluator(self._joined(parts, places, columns_of(residual)), strict=self.program.strict)
-            mask = tested.mask(residual)
+            found = np.flatnonzero(tested.mask(residual))
             self.counts.bad += tested.bad
-            if not mask.any():
+            if not found.size:
                 return None
-            places = (places[0][mask], places[1][mask])
-            later, place = later[mask], place[mask]
+            places = (places[0][found], places[1][found])
+            later, place = later[found], place[found]
         times = np.maximum(parts[0].times[places[0]], parts[1].times[places[1]])
         signs = (parts[0].signs[places[0]], parts[1].signs[places[1]])
         wanted = frozenset[str]().union(*(columns_of(o.expr) for m in self.members for o in m.outputs))

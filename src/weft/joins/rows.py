@@ -71,6 +71,9 @@ class Rows:
         return cls(kept["_time"], kept["_sign"], kept.get("_value", NONE), table)
 
 
+FEW = 8192
+"""Rows that cost less to copy than to look at apart from others."""
+
 _OWN = ("_time", "_sign", "_value")
 
 
@@ -93,7 +96,7 @@ def add(runs: list[Kept], rows: Rows) -> None:
     if not len(rows):
         return
     runs.append(Kept(rows))
-    while len(runs) > 1 and len(runs[-2]) <= 2 * len(runs[-1]):
+    while len(runs) > 1 and len(runs[-2]) <= max(2 * len(runs[-1]), FEW - len(runs[-1])):
         second, first = runs.pop(), runs.pop()
         runs.append(Kept(concat([first.living(), second.living()])))
 
