@@ -70,9 +70,10 @@ class Slices:
         """Join the slice that ends here and the next one (figure 7.5); the last slice is dropped."""
         at = self.ends.index(end)
         self.ends.pop(at)
-        later = self.runs.pop(at + 1) if at < len(self.ends) else self.runs.pop(at) and []
-        if later:
-            self.runs[at] = later + self.runs[at]
+        if at == len(self.ends):
+            self.runs.pop()
+        else:
+            self.runs[at] = self.runs.pop(at + 1) + self.runs[at]
 
     def reshape(self, ends: Sequence[int], reach: np.ndarray) -> None:
         """Split and merge until the slices end at ``ends``, and drop rows that are of no more use."""
