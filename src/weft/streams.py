@@ -307,7 +307,7 @@ class JoinRun:
                         raise JobError(f"there is no batch of the stream {missing[0]!r}")
                     if name in shared.aggregates:
                         return shared.aggregates[name].program.result_schema(name)
-                    return shared.chain.program.result_schema(each)
+                    return shared.chain.program.results[name]
         raise KeyError(f"no query is called {name!r}")
 
     def shutdown(self) -> None:
@@ -366,7 +366,7 @@ class JoinRun:
         if query is None or shared.chain is None:
             return
         plan = make_plan([query], strategy=self.strategy, technique=self.technique)
-        schema = shared.chain.program.result_schema(each)
+        schema = shared.chain.program.results[each.name]
         shared.aggregates[each.name] = LocalRun(
             compile_plan(plan, schema, RESULT_TIME, self.strict), threads=1
         )

@@ -105,12 +105,15 @@ class Chain:
         """
         new = [self._rows(side, batch) for side, batch in enumerate(batches)]
         for side, rows in enumerate(new):
-            if rows is not None:
-                for start, runs in self.sides[1 - side]:
-                    for kept in runs:
-                        self._join(side, rows, kept, start)
-        if new[0] is not None and new[1] is not None:
-            self._join(0, new[0], Kept(new[1]), 0)
+            if rows is None:
+                continue
+            # How far back in the other side's ages each new row has business.
+            depth = self._reach(1 - side, of=side)[rows.signs]
+            for start, runs in self.sides[1 - side]:
+                for kept in runs:
+                    self._join(side, rows, depth > start, kept, start)
+            if side == 0 and new[1] is not None:
+                self._join(0, rows, depth > 0, Kept(new[1]), 0)
         for slices, kept_rows in zip(self.sides, new):
             if kept_rows is not None:
                 slices.insert(kept_rows)
@@ -223,11 +226,9 @@ class Chain:
             kept = kept.take(np.flatnonzero(keep))
         return kept if len(kept) else None
 
-    def _join(self, side: int, new: Rows, kept: Kept, start: int) -> None:
-        """Put the pairs of new rows and kept rows of the other side among those that wait."""
+    def _join(self, side: int, new: Rows, wanted: np.ndarray, kept: Kept, start: int) -> None:
+        """Put the pairs of wanted new rows and kept rows of the other side among those that wait."""
         other = 1 - side
-        # A new row has no business in a slice that begins where the ranges of all its queries end.
-        wanted = self._reach(other, of=side)[new.signs] > start
         self.counts.near += int(wanted.sum()) * len(kept)
         found = candidates(
             new, wanted, kept, self.program.access, self.windows[side], self.windows[other], start
@@ -251,7 +252,7 @@ class Chain:
     ) -> Pairs | None:
         place, residual = block.place, self.program.residual
         if residual is not None:
-            tested = Evaluator(self._joined(parts, places, columns_of(residual)), strict=self.program.strict)
+            tested = Evaluator(self._joined(parts, places, self.program.tested), strict=self.program.strict)
             found = np.flatnonzero(tested.mask(residual))
             self.counts.bad += tested.bad
             if not found.size:
@@ -260,8 +261,7 @@ class Chain:
             later, place = later[found], place[found]
         times = np.maximum(parts[0].times[places[0]], parts[1].times[places[1]])
         signs = (parts[0].signs[places[0]], parts[1].signs[places[1]])
-        wanted = frozenset[str]().union(*(columns_of(o.expr) for m in self.members for o in m.outputs))
-        return Pairs(times, place, signs, later, self._joined(parts, places, wanted))
+        return Pairs(times, place, signs, later, self._joined(parts, places, self.program.selected))
 
     def _joined(
         self, parts: tuple[Rows, Rows], places: tuple[np.ndarray, np.ndarray], wanted: frozenset[str]
@@ -315,7 +315,7 @@ class Chain:
                 yield member.name, self._outputs(member, table.take(pa.array(chosen)), times[mask])
 
     def _outputs(self, member: Member, pairs: pa.RecordBatch, times: np.ndarray) -> pa.Table:
-        schema = self.program.result_schema(member)
+        schema = self.program.results[member.name]
         rows = Evaluator(pairs, strict=self.program.strict)
         columns = [from_values(times, schema.field(RESULT_TIME).type, None)]
         for output, type in zip(member.outputs, schema.types[1:]):
@@ -328,8 +328,7 @@ class Chain:
 
     def _has_columns(self, added: Member) -> bool:
         """Whether kept rows and waiting pairs have every column that a join reads."""
-        pending = frozenset[str]().union(*(columns_of(o.expr) for m in self.members for o in m.outputs))
-        return frozenset[str]().union(*(columns_of(o.expr) for o in added.outputs)) <= pending
+        return all(columns_of(output.expr) <= self.program.selected for output in added.outputs)
 
     def _widen(self) -> None:
         """Give kept rows the columns that a new join reads; none of them counts for it, so they are null."""

@@ -16,7 +16,7 @@ from weft.errors import QueryError
 from weft.expr import arrow_type, check, check_predicate
 from weft.joins.access import Access, choose_access
 from weft.joins.member import Member, check_two
-from weft.query import RESULT_TIME, Call, Column, Expr
+from weft.query import RESULT_TIME, Call, Column, Expr, columns_of
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,25 @@ class JoinProgram:
             found = condition if found is None else Call("and", (found, condition), condition.position)
         return found
 
-    def result_schema(self, member: Member) -> pa.Schema:
-        """The schema of a join's results, before any aggregation of them."""
+    @cached_property
+    def tested(self) -> frozenset[str]:
+        """The columns that ``residual`` reads."""
+        return frozenset() if self.residual is None else columns_of(self.residual)
+
+    @cached_property
+    def selected(self) -> frozenset[str]:
+        """The columns that the results of all joins are made of."""
+        return frozenset[str]().union(*(columns_of(o.expr) for m in self.members for o in m.outputs))
+
+    @cached_property
+    def results(self) -> dict[str, pa.Schema]:
+        """The schema of each join's results, before any aggregation of them."""
         pairs = pair_schema(self.sides, self.schemas)
-        fields = [(o.alias, _output_type(o.expr, pairs, self.time_type.tz)) for o in member.outputs]
-        return pa.schema([(RESULT_TIME, self.time_type), *fields])
+        found = {}
+        for member in self.members:
+            fields = [(o.alias, _output_type(o.expr, pairs, self.time_type.tz)) for o in member.outputs]
+            found[member.name] = pa.schema([(RESULT_TIME, self.time_type), *fields])
+        return found
 
     def with_members(self, members: Sequence[Member], streams: Mapping[str, pa.Schema]) -> JoinProgram:
         """The program of other members; what was kept of a row is kept on."""
