@@ -27,6 +27,7 @@ from weft.joins.program import JoinProgram
 from weft.joins.rows import NONE, Kept, Rows
 from weft.joins.signs import Signs
 from weft.joins.slices import Slices
+from weft.joins.union import Pairs, Union, columns
 from weft.query import RESULT_TIME, Column, columns_of
 
 
@@ -48,23 +49,6 @@ class Counts:
     bad: int = 0
 
 
-@dataclass(frozen=True, eq=False)
-class Pairs:
-    """Joined rows that wait for their turn: time, place, the parts' signatures, how much later side 0 is."""
-
-    times: np.ndarray
-    places: np.ndarray
-    signs: tuple[np.ndarray, np.ndarray]
-    later: np.ndarray
-    table: pa.RecordBatch
-
-    def take(self, places: np.ndarray) -> Pairs:
-        """Some of the pairs."""
-        signs = (self.signs[0][places], self.signs[1][places])
-        table = self.table.take(pa.array(places))
-        return Pairs(self.times[places], self.places[places], signs, self.later[places], table)
-
-
 class Chain:
     """The joins of one program over two streams, fed with ``step``.
 
@@ -77,7 +61,7 @@ class Chain:
     ) -> None:
         self.program, self.push = program, push
         self.signs = [Signs(len(program.members)) for _ in program.sides]
-        self.pending: list[Pairs] = []
+        self.union = Union()
         self.watermarks: list[int | None] = [None, None]
         self.counts = Counts()
         self._set_windows()
@@ -163,16 +147,7 @@ class Chain:
             wanted = set(self.ranges[side])
             ends = (set(slices.ends) & wanted) | (wanted - known[side]) | {max(wanted)}
             slices.reshape(sorted(ends), self._reach(side))
-        # Where the ranges are others, so are the places of pairs that wait.
-        longest = [w.ranges[-1] for w in self.windows]
-        pending = []
-        for pairs in self.pending:
-            ages = np.abs(pairs.later)
-            older = (pairs.later > 0).astype(np.intp)  # side 1's row is the earlier one
-            keep = ages < np.asarray(longest)[older]
-            places = np.where(older, self.windows[1].place_of(ages), self.windows[0].place_of(ages))
-            pending.append(replace(pairs, places=places.astype(np.int16)).take(np.flatnonzero(keep)))
-        self.pending = pending
+        self.union.replace_windows(self.windows)
         self._purge()
 
     def _set_windows(self) -> None:
@@ -205,7 +180,7 @@ class Chain:
         counts = self.counts
         counts.rows[side] += batch.times.size
         counts.first[side] = counts.first[side] if counts.first[side] is not None else int(batch.times[0])
-        counts.last[side] = int(batch.times[-1])
+        counts.last[side] = max(int(batch.times[-1]), counts.last[side] or int(batch.times[-1]))
         rows = Evaluator(batch.table, strict=self.program.strict)
         selections = list(dict.fromkeys(m.selections[side] for m in self.members))
         numbers, bits = signatures(selections, rows, batch.times.size)
@@ -219,7 +194,7 @@ class Chain:
         if not self.program.access.by_time:
             values, valid = self.program.access.look_up(side, rows)
         counts.bad += rows.bad
-        kept = Rows(batch.times, mine, values, _columns(batch.table, self.program.schemas[side]))
+        kept = Rows(batch.times, mine, values, columns(batch.table, self.program.schemas[side]))
         keep = self._reach(side)[mine] > 0
         keep = keep & valid if valid.size else keep
         if not keep.all():
@@ -241,7 +216,7 @@ class Chain:
             pairs = self._pairs(parts, places, later, block)
             if pairs is not None:
                 self.counts.found += pairs.times.size
-                self.pending.append(pairs)
+                self.union.add(pairs)
 
     def _pairs(
         self,
@@ -279,52 +254,34 @@ class Chain:
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
     def _release(self) -> dict[str, pa.Table]:
-        """The waiting pairs that no later row can precede, in order of time, each to its queries."""
-        least = [w for w in self.watermarks if w is not None]
-        if len(least) < 2 or not self.pending:
-            return {}
-        now = min(least)
-        ready, waiting = [], []
-        for pairs in self.pending:
-            due = pairs.times < now
-            if due.all():
-                ready.append(pairs)
-            elif due.any():
-                ready.append(pairs.take(np.flatnonzero(due)))
-                waiting.append(pairs.take(np.flatnonzero(~due)))
-            else:
-                waiting.append(pairs)
-        self.pending = waiting
-        return dict(self._results(ready)) if ready else {}
+        """The results that no later row can precede, in order of time."""
+        known = [w for w in self.watermarks if w is not None]
+        released = self.union.release(min(known)) if len(known) == 2 else None
+        return dict(self._results(*released)) if released else {}
 
-    def _results(self, ready: Sequence[Pairs]) -> Iterator[tuple[str, pa.Table]]:
-        times = np.concatenate([p.times for p in ready])
-        order = np.argsort(times, kind="stable")
-        places = np.concatenate([p.places for p in ready])[order]
-        signs = [np.concatenate([p.signs[side] for p in ready])[order] for side in range(2)]
-        table = pa.concat_batches(_same_columns([p.table for p in ready]))
-        times = times[order]
+    def _results(self, pairs: Pairs, order: np.ndarray) -> Iterator[tuple[str, pa.Table]]:
+        """Each query's pairs: those within its ranges, of rows that count for it on both sides."""
         for number, member in enumerate(self.members):
-            mask = self.serves[number][places]
+            mask = self.serves[number][pairs.places]
             for side in range(2):
                 counts = self.signs[side].bits[:, number]
                 if not counts.all():
-                    mask &= counts[signs[side]]
-            chosen = order[mask] if not mask.all() else order
-            if chosen.size:
-                yield member.name, self._outputs(member, table.take(pa.array(chosen)), times[mask])
+                    mask &= counts[pairs.signs[side]]
+            mine = order if mask.all() else order[mask[order]]
+            if mine.size:
+                yield member.name, self._outputs(member, pairs.table.take(pa.array(mine)), pairs.times[mine])
 
     def _outputs(self, member: Member, pairs: pa.RecordBatch, times: np.ndarray) -> pa.Table:
         schema = self.program.results[member.name]
         rows = Evaluator(pairs, strict=self.program.strict)
-        columns = [from_values(times, schema.field(RESULT_TIME).type, None)]
+        made = [from_values(times, schema.field(RESULT_TIME).type, None)]
         for output, type in zip(member.outputs, schema.types[1:]):
             if isinstance(output.expr, Column):
-                columns.append(pairs.column(output.expr.name))
+                made.append(pairs.column(output.expr.name))
             else:
-                columns.append(rows.evaluate(output.expr).cast(type))
+                made.append(rows.evaluate(output.expr).cast(type))
         self.counts.bad += rows.bad
-        return pa.Table.from_arrays(columns, schema=schema)
+        return pa.Table.from_arrays(made, schema=schema)
 
     def _has_columns(self, added: Member) -> bool:
         """Whether kept rows and waiting pairs have every column that a join reads."""
@@ -334,27 +291,6 @@ class Chain:
         """Give kept rows the columns that a new join reads; none of them counts for it, so they are null."""
         for slices, schema in zip(self.sides, self.program.schemas):
             slices.runs = [
-                [Kept(replace(rows := kept.living(), table=_columns(rows.table, schema))) for kept in runs]
+                [Kept(replace(rows := kept.living(), table=columns(rows.table, schema))) for kept in runs]
                 for runs in slices.runs
             ]
-
-
-def _columns(table: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """These columns of the rows; null where the rows lack one."""
-    if not schema.names:
-        return pa.RecordBatch.from_arrays([pa.nulls(table.num_rows)], ["_"])
-    arrays = []
-    for wanted in schema:
-        if wanted.name not in table.schema.names:
-            arrays.append(pa.nulls(table.num_rows, wanted.type))
-            continue
-        column = table.column(wanted.name)
-        arrays.append(column.dictionary_decode() if isinstance(column, pa.DictionaryArray) else column)
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _same_columns(tables: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """Pairs found before a query came lack its columns; they are not its results."""
-    fields = {f.name: f for table in tables for f in table.schema}
-    schema = pa.schema(list(fields.values()))
-    return [t if t.schema == schema else _columns(t, schema) for t in tables]

@@ -66,7 +66,7 @@ def candidates(
     at, inside = 0, 0
     while at < needles.size:
         size = BLOCK if at or inside else min(BLOCK, int((high - low).sum()))
-        block = Candidates(*(np.empty(size, t) for t in (np.int32, np.int32, np.int64, np.int16)))
+        block = Candidates(*(np.empty(size, t) for t in (np.int32, np.int32, np.int64, np.int32)))
         count, at, inside = _expand(
             needles,
             low,
