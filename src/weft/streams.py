@@ -197,12 +197,17 @@ class JoinRun:
     @property
     def state_rows(self) -> int:
         """How many rows the chains keep."""
-        return sum(s.chain.state_rows for s in self._shared.values() if s.chain is not None)
+        return sum(chain.state_rows for chain in self.chains)
 
     @property
     def late(self) -> dict[str, int]:
         """Rows of each stream that came too late, and were left out."""
         return {stream: clock.late for stream, clock in self.clocks.items()}
+
+    @property
+    def bad(self) -> int:
+        """Values of joins that could not be computed, and were NULL."""
+        return sum(chain.counts.bad for chain in self.chains)
 
     @property
     def chains(self) -> list[Chain]:
@@ -404,7 +409,7 @@ class JoinRun:
 
     def _checked(self, stream: str, batch: Batch) -> pa.Table:
         """A batch as a table of the types that its stream's first batch had."""
-        if stream not in self.streams:
+        if stream not in self.streams | set(self.schemas):
             raise JobError(
                 f"no query reads the stream {stream!r}; they read {', '.join(sorted(self.streams))}"
             )

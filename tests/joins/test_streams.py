@@ -150,6 +150,13 @@ def test_joins_on_other_conditions_have_chains_of_their_own() -> None:
     assert [[m.name for m in chain.members] for chain in run.chains] == [["q1", "q2"], ["q3"]]
     run.drop("q3")
     assert len(run.chains) == 1
+    run.add(join("q4", "a.x > b.x", "", (1, 2)))
+    run.drop("q1")
+    run.drop("q2")
+    run.drop("q4")
+    assert run.step({"a": SCHEMA.empty_table()}) == {}  # read by nobody now, which is no mistake
+    run.add(join("q2", "a.x = b.x", "a.x > 1", (3, 4)))
+    run.step({"a": SCHEMA.empty_table(), "b": SCHEMA.empty_table()})
     assert [plan.shape for plan in run.explain()] == ["mem-opt"]
 
 
@@ -257,5 +264,9 @@ def test_bad_values_are_null_or_an_error() -> None:
     table = pa.table({"ts": seconds(0), "x": [0]})
     found = weft.run(queries, {"a": table, "b": table}, time="ts")["q1"]
     assert found.column("q").to_pylist() == [None]
+    run = JoinRun(queries, "ts")
+    run.step({"a": table, "b": table})
+    run.close()
+    assert run.bad == 1
     with pytest.raises(QueryError, match="division by zero"):
         weft.run(queries, {"a": table, "b": table}, time="ts", strict=True)

@@ -86,6 +86,6 @@ def measured(chain: Chain) -> Rates | None:
         seen = chain.signs[side].bits
         weights = counts.signs[side][: len(seen)].astype(float)
         signs.append((seen, weights / max(1.0, weights.sum())))
-    # Pairs that an index never looked at were tried too, as far as the condition's selectivity goes.
+    # Of all pairs that nested loops would compare, not only of those that an index looked at.
     join = counts.found / counts.near if counts.near else 0.0
     return Rates((rows[0], rows[1]), min(1.0, join), tuple(signs))
