@@ -13,7 +13,7 @@ from join_cases import CONDITIONS, SCHEMA, SECOND, admitted, batches, join, join
 from join_oracle import as_tuples, oracle, ordered
 
 import weft
-from weft.joins import match
+from weft.joins import chain, match
 from weft.query import JoinQuery
 from weft.streams import JoinRun
 
@@ -138,6 +138,7 @@ def covers(one: JoinQuery, other: JoinQuery) -> bool:
 
 def test_blocks_smaller_than_a_rows_partners(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(match, "BLOCK", 7)
+    monkeypatch.setattr(chain, "BLOCK", 10)
     table = pa.table(
         {"ts": pa.array([n * SECOND for n in range(40)], pa.timestamp("us")), "x": [n % 2 for n in range(40)]}
     )

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,7 @@ from weft.engine.signature import signatures
 from weft.expr import Evaluator
 from weft.expr.arrays import from_values
 from weft.joins.clock import Timed
-from weft.joins.match import Candidates, Windows, candidates
+from weft.joins.match import BLOCK, Windows, candidates
 from weft.joins.member import Member
 from weft.joins.program import JoinProgram
 from weft.joins.rows import NONE, Kept, Rows
@@ -49,6 +50,24 @@ class Counts:
     bad: int = 0
 
 
+class Block(NamedTuple):
+    """Candidate pairs: rows of both sides, which of them, how much later side 0 is, and the pairs' places."""
+
+    parts: tuple[Rows, Rows]
+    rows: tuple[np.ndarray, np.ndarray]
+    later: np.ndarray
+    place: np.ndarray
+
+    def times(self, side: int) -> np.ndarray:
+        """The times of one side's rows."""
+        return self.parts[side].times[self.rows[side]]
+
+    def take(self, pairs: np.ndarray) -> Block:
+        """Some of the pairs."""
+        rows = (self.rows[0][pairs], self.rows[1][pairs])
+        return Block(self.parts, rows, self.later[pairs], self.place[pairs])
+
+
 class Chain:
     """The joins of one program over two streams, fed with ``step``.
 
@@ -62,6 +81,7 @@ class Chain:
         self.program, self.push = program, push
         self.signs = [Signs(len(program.members)) for _ in program.sides]
         self.union = Union()
+        self._gathered: list[Block] = []
         self.watermarks: list[int | None] = [None, None]
         self.counts = Counts()
         self._set_windows()
@@ -98,6 +118,7 @@ class Chain:
                     self._join(side, rows, depth > start, kept, start)
             if side == 0 and new[1] is not None:
                 self._join(0, rows, depth > 0, Kept(new[1]), 0)
+        self._test()
         for slices, kept_rows in zip(self.sides, new):
             if kept_rows is not None:
                 slices.insert(kept_rows)
@@ -202,55 +223,61 @@ class Chain:
         return kept if len(kept) else None
 
     def _join(self, side: int, new: Rows, wanted: np.ndarray, kept: Kept, start: int) -> None:
-        """Put the pairs of wanted new rows and kept rows of the other side among those that wait."""
+        """Gather the candidate pairs of wanted new rows and kept rows of the other side."""
         other = 1 - side
         self.counts.near += int(wanted.sum()) * len(kept)
         found = candidates(
             new, wanted, kept, self.program.access, self.windows[side], self.windows[other], start
         )
         for block in found:
-            self.counts.tried += block.new.size
-            parts = (new, kept.rows) if side == 0 else (kept.rows, new)
-            places = (block.new, block.kept) if side == 0 else (block.kept, block.new)
-            later = block.later if side == 0 else -block.later
-            pairs = self._pairs(parts, places, later, block)
-            if pairs is not None:
-                self.counts.found += pairs.times.size
-                self.union.add(pairs)
+            if side == 0:
+                one = Block((new, kept.rows), (block.new, block.kept), block.later, block.place)
+            else:
+                one = Block((kept.rows, new), (block.kept, block.new), -block.later, block.place)
+            self._gathered.append(one)
+            if sum(b.later.size for b in self._gathered) >= BLOCK:
+                self._test()
 
-    def _pairs(
-        self,
-        parts: tuple[Rows, Rows],
-        places: tuple[np.ndarray, np.ndarray],
-        later: np.ndarray,
-        block: Candidates,
-    ) -> Pairs | None:
-        place, residual = block.place, self.program.residual
-        if residual is not None:
-            tested = Evaluator(self._joined(parts, places, self.program.tested), strict=self.program.strict)
-            found = np.flatnonzero(tested.mask(residual))
-            self.counts.bad += tested.bad
-            if not found.size:
-                return None
-            places = (places[0][found], places[1][found])
-            later, place = later[found], place[found]
-        times = np.maximum(parts[0].times[places[0]], parts[1].times[places[1]])
-        signs = (parts[0].signs[places[0]], parts[1].signs[places[1]])
-        return Pairs(times, place, signs, later, self._joined(parts, places, self.program.selected))
+    def _test(self) -> None:
+        """Test what was gathered, of many slices at once, and let the pairs that join wait for their turn."""
+        blocks, self._gathered = self._gathered, []
+        self.counts.tried += sum(b.later.size for b in blocks)
+        if blocks and self.program.residual is not None:
+            rows = Evaluator(self._joined(blocks, self.program.tested), strict=self.program.strict)
+            good = np.flatnonzero(rows.mask(self.program.residual))
+            self.counts.bad += rows.bad
+            ends = np.cumsum([b.later.size for b in blocks])
+            cuts = np.searchsorted(good, ends)
+            chosen = (good[low:high] for low, high in zip([0, *cuts], cuts))
+            blocks = [b.take(g - e + b.later.size) for b, g, e in zip(blocks, chosen, ends) if g.size]
+        if not blocks:
+            return
+        times = [np.maximum(b.times(0), b.times(1)) for b in blocks]
+        signs = [np.concatenate([b.parts[side].signs[b.rows[side]] for b in blocks]) for side in range(2)]
+        pairs = Pairs(
+            np.concatenate(times),
+            np.concatenate([b.place for b in blocks]),
+            (signs[0], signs[1]),
+            np.concatenate([b.later for b in blocks]),
+            self._joined(blocks, self.program.selected),
+        )
+        self.counts.found += pairs.times.size
+        self.union.add(pairs)
 
-    def _joined(
-        self, parts: tuple[Rows, Rows], places: tuple[np.ndarray, np.ndarray], wanted: frozenset[str]
-    ) -> pa.RecordBatch:
+    def _joined(self, blocks: Sequence[Block], wanted: frozenset[str]) -> pa.RecordBatch:
         """Some columns of the joined rows."""
         arrays, fields = [], []
-        for side, rows, at in zip(self.program.sides, parts, places):
-            indices = pa.array(at)
-            for kept, column in zip(rows.table.schema, rows.table.columns):
-                if f"{side}.{kept.name}" in wanted:
-                    arrays.append(column.take(indices))
-                    fields.append(kept.with_name(f"{side}.{kept.name}"))
+        indices = [[pa.array(rows) for rows in b.rows] for b in blocks]
+        for side, (name, schema) in enumerate(zip(self.program.sides, self.program.schemas)):
+            for number, kept in enumerate(schema):
+                if f"{name}.{kept.name}" in wanted:
+                    parts = [
+                        b.parts[side].table.column(number).take(i[side]) for b, i in zip(blocks, indices)
+                    ]
+                    arrays.append(pa.concat_arrays(parts) if len(parts) > 1 else parts[0])
+                    fields.append(kept.with_name(f"{name}.{kept.name}"))
         if not arrays:  # a batch without columns would forget how many rows it has
-            arrays, fields = [pa.nulls(places[0].size)], [pa.field("_", pa.null())]
+            arrays, fields = [pa.nulls(sum(b.later.size for b in blocks))], [pa.field("_", pa.null())]
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
     def _release(self) -> dict[str, pa.Table]:
