@@ -13,12 +13,13 @@ from weft.builder import QueryBuilder, query
 from weft.define import UserAggregate, define_aggregate
 from weft.errors import AggregateError, AnswerOverflow, CheckpointError, JobError, QueryError, WeftError
 from weft.join_builder import JoinBuilder, join
+from weft.join_run import JoinRun
 from weft.local import LocalRun
 from weft.optimize import plan
 from weft.plan import Plan, Tree
 from weft.query import Aggregate, JoinQuery, Query, Window
 from weft.sql import sql
-from weft.streams import JoinRun, run
+from weft.streams import run
 
 if TYPE_CHECKING:
     from weft.files import Files

@@ -9,7 +9,7 @@ from weft.duration import parse_duration
 from weft.errors import QueryError
 from weft.query import JoinQuery, Side, Window
 from weft.sql.assemble import Snippet
-from weft.sql.joins import JoinParts, Names, assemble_join
+from weft.sql.join_parts import JoinParts, Names, assemble_join
 from weft.sql.snippet import snippet
 from weft.sql.text import check_name
 

@@ -13,9 +13,9 @@ from join_cases import CONDITIONS, SCHEMA, SECOND, admitted, batches, join, join
 from join_oracle import as_tuples, oracle, ordered
 
 import weft
+from weft.join_run import JoinRun
 from weft.joins import chain, match
 from weft.query import JoinQuery
-from weft.streams import JoinRun
 
 EMPTY = SCHEMA.empty_table()
 

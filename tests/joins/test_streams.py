@@ -14,7 +14,7 @@ from test_chain import steps_of
 
 import weft
 from weft.errors import JobError, QueryError
-from weft.streams import JoinRun
+from weft.join_run import JoinRun
 
 
 def seconds(*times: float) -> pa.Array:

@@ -86,6 +86,9 @@ def test_two_grouped_columns_of_one_name_keep_their_alias() -> None:
     join = read("""SELECT t.x, h.x, t.y, count(*) AS n FROM t [RANGE '1 s'], h [RANGE '1 s'] WHERE t.z < h.z
                    GROUP BY t.x, h.x, t.y, window(ts, '1 min')""")
     assert join.result_columns == ("t.x", "h.x", "y", "window_start", "window_end", "n")
+    numbered = read("""SELECT t.x, count(*) AS n FROM t [RANGE '1 s'], h [RANGE '1 s'] WHERE t.z < h.z
+                       GROUP BY 1, window('1 min')""")
+    assert numbered.result_columns == ("x", "window_start", "window_end", "n")
 
 
 def test_joins_and_window_queries_in_one_text() -> None:

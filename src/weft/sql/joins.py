@@ -1,58 +1,22 @@
-"""A join of streams, each with a window of its own: ``FROM trades t [RANGE '60 min'], quotes q [...]``.
-
-Every column says whose it is, ``t.value``; what WHERE and ON say of one stream alone becomes its selection.
-"""
+"""A join of streams, each with a window of its own: ``FROM trades t [RANGE '60 min'], quotes q [...]``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from sqlglot import Token, TokenType, exp
 
 from weft.errors import QueryError
-from weft.expr.check import operands
-from weft.query import (
-    RESULT_TIME,
-    Call,
-    Column,
-    Expr,
-    JoinQuery,
-    Output,
-    Position,
-    Query,
-    Side,
-    Window,
-    columns_of,
-    with_columns,
-)
+from weft.query import RESULT_TIME, JoinQuery, Position, Side
 from weft.sql import windows
-from weft.sql.assemble import Parts, Snippet, assemble, named
+from weft.sql.assemble import Snippet
+from weft.sql.join_parts import JoinParts, Names, assemble_join
 from weft.sql.parser import check_tokens, parse, position_of
-from weft.sql.reader import Reader
 from weft.sql.select import _check_order, _find, _Grouping, _is_name, _items, _one_window, _refuse
 from weft.sql.text import Statement, Text
 
 _READ = frozenset(("expressions", "from_", "where", "group", "having", "joins"))
 _SPELLING = "write FROM temperature t [RANGE '60 min'], humidity h [RANGE '30 min']"
-_AGGREGATED = "add GROUP BY window('10 min', '5 min'), or leave the aggregate out"
-
-
-@dataclass
-class JoinParts:
-    """Everything that makes a join; with a ``window``, its aggregates by ``group_by``.
-
-    ``names`` are those of the columns in ``items`` and ``having``.
-    """
-
-    name: str
-    sides: Sequence[Side]
-    items: Sequence[Snippet]
-    where: Sequence[Snippet]
-    names: Names
-    having: Sequence[Snippet] = ()
-    group_by: Sequence[str] = ()
-    window: Window | None = None
 
 
 def is_join(tokens: Sequence[Token]) -> bool:
@@ -65,15 +29,15 @@ def is_join(tokens: Sequence[Token]) -> bool:
     for token in windows.sources(tokens):
         kind = token.token_type
         depth += (kind is TokenType.L_PAREN) - (kind is TokenType.R_PAREN)
-        if depth or kind is TokenType.SELECT:
-            if not depth:
-                return False  # a second statement, without what should be between the two
-        elif kind is TokenType.L_BRACKET:
+        if depth:
+            continue
+        if kind is TokenType.SELECT:
+            return False  # a second statement, without what should be between the two
+        if kind is TokenType.L_BRACKET:
             if windowed and another:
                 return True
             windowed, another = True, False
-        elif kind in (TokenType.COMMA, TokenType.JOIN):
-            another = True
+        another = another or kind in (TokenType.COMMA, TokenType.JOIN)
     return False
 
 
@@ -105,7 +69,7 @@ def read_join(statement: Statement) -> JoinQuery:
     )
     if tree.args.get("group") is not None:
         _add_time(tree)
-        parts.names = Names.of(sides, [Snippet(text, n) for n in tree.args["group"].expressions])
+        parts.names = Names.of(sides, [Snippet(text, node) for node in _grouped(tree)])
         for node in (*tree.expressions, tree.args["group"]):
             parts.names.put(text, node)
         grouping = _Grouping(text, tree, frozenset(), items, rest)
@@ -114,158 +78,21 @@ def read_join(statement: Statement) -> JoinQuery:
     return assemble_join(parts)
 
 
-def assemble_join(parts: JoinParts) -> JoinQuery:
-    """The join of its parts: selections told from conditions, aggregates over its results apart."""
-    sides, plain = parts.sides, Names(parts.sides)
-    conjuncts: list[Expr] = []
-    for snippet in parts.where:
-        plain.put(snippet.text, snippet.node)
-        with named(snippet):
-            read = Reader(snippet.text, "WHERE").read(snippet.node)
-        conjuncts += operands(read) if isinstance(read, Call) and read.function == "and" else [read]
-    alone: list[list[Expr]] = [[] for _ in sides]
-    together = []
-    for conjunct in conjuncts:
-        about = {c.partition(".")[0] for c in columns_of(conjunct)}
-        if len(about) == 1:
-            at = next(n for n, side in enumerate(sides) if side.alias in about)
-            alone[at].append(with_columns(conjunct, {c: c.partition(".")[2] for c in columns_of(conjunct)}))
-        else:
-            together.append(conjunct)
-    selections = tuple(_all(some) for some in alone)
-    outputs, aggregate = _results(parts) if parts.window is None else _aggregated(parts)
-    return JoinQuery(parts.name, tuple(sides), selections, tuple(together), outputs, aggregate)
-
-
-def _all(conjuncts: Sequence[Expr]) -> Expr | None:
-    """The conjuncts under AND, in one order however they were written, so that equal selections are one."""
-    ordered = sorted(dict.fromkeys(conjuncts), key=str)
-    found: Expr | None = None
-    for conjunct in ordered:
-        found = conjunct if found is None else Call("and", (found, conjunct), found.position)
-    return found
-
-
-def _results(parts: JoinParts) -> tuple[tuple[Output, ...], None]:
-    """The columns of a join that is not aggregated."""
-    if parts.having:
-        raise QueryError("HAVING needs GROUP BY", position=parts.having[0].position, hint="use WHERE")
-    outputs: list[Output] = []
-    taken = {RESULT_TIME: "the time of every result of a join"}
-    for item in parts.items:
-        parts.names.put(item.text, item.node)
-        alias = item.alias or item.default
-        with named(item):
-            reader = Reader(item.text, "SELECT")
-            if any(reader.aggregate(node) for node in item.node.walk()):
-                raise QueryError(
-                    "an aggregate over a join needs a window", position=item.position, hint=_AGGREGATED
-                )
-            outputs.append(Output(alias, reader.read(item.node)))
-            if other := taken.get(alias.lower()):
-                raise QueryError(
-                    f"the result column {alias!r} has the name of {other}",
-                    position=item.position,
-                    hint="give it another name with AS",
-                )
-        taken[alias.lower()] = "another result column"
-    return tuple(outputs), None
-
-
-def _aggregated(parts: JoinParts) -> tuple[tuple[Output, ...], Query]:
-    """The columns that the aggregates of a join read, and the query for these aggregates."""
-    for item in parts.items:
-        parts.names.put(item.text, item.node)
-    aliases = frozenset(item.alias or item.default for item in parts.items)
-    for condition in parts.having:
-        parts.names.put(condition.text, condition.node, aliases)
-    assert parts.window is not None
-    query = assemble(
-        Parts(
-            name=parts.name,
-            source=parts.name,
-            window=parts.window,
-            items=parts.items,
-            group_by=parts.group_by,
-            having=parts.having,
-            time=RESULT_TIME,
-        )
-    )
-    read = sorted(query.columns - {RESULT_TIME})
-    return tuple(Output(name, Column(parts.names.meaning(name))) for name in read), query
-
-
-class Names:
-    """What the columns of a join are called: ``alias.column``, and a grouped one by its own name alone."""
-
-    def __init__(self, sides: Sequence[Side], short: Mapping[str, str] | None = None) -> None:
-        self.aliases = {side.alias.lower(): side.alias for side in sides}
-        self.short, self.aggregated = dict(short or {}), short is not None
-
-    @classmethod
-    def of(cls, sides: Sequence[Side], group_by: Sequence[Snippet]) -> Names:
-        """Those of a join grouped by these columns; two of one name keep their alias."""
-        plain = cls(sides)
-        grouped = [
-            plain.name_of(s.text, s.node) for s in group_by if isinstance(s.node, exp.Column) and s.node.table
-        ]
-        bare = [name.partition(".")[2] for name in grouped]
-        short = {
-            name: last
-            for name, last in zip(grouped, bare)
-            if len({g for g, b in zip(grouped, bare) if b.lower() == last.lower()}) == 1
-        }
-        return cls(sides, short)
-
-    def put(self, text: Text, tree: exp.Expr, known: frozenset[str] = frozenset()) -> None:
-        """Give the columns of a tree their names, in place; what is ``known`` has the name it goes by."""
-        for column in list(tree.find_all(exp.Column)):
-            if not isinstance(column.this, exp.Identifier) or column.meta.get("resolved"):
-                continue
-            if not column.table and column.name in known:
-                continue
-            name = self.name_of(text, column)
-            identifier = exp.to_identifier(self.short.get(name, name), quoted=True)
-            identifier.meta.update(column.this.meta)
-            column.set("this", identifier)
-            for qualifier in ("table", "db", "catalog"):
-                column.set(qualifier, None)
-            column.meta["resolved"] = True
-
-    def meaning(self, name: str) -> str:
-        """The column, with its alias, behind a name."""
-        return next((full for full, short in self.short.items() if short == name), name)
-
-    def name_of(self, text: Text, column: exp.Column) -> str:
-        """``alias.column`` of a column as it was written."""
-        qualifier = ".".join(p.name for p in column.parts[:-1])
-        own = (RESULT_TIME, "window_start", "window_end", "window") if self.aggregated else ()
-        if not qualifier and column.name.lower() in own:
-            return column.name.lower()
-        if not qualifier:
-            choices = " or ".join(f"{alias}.{column.name}" for alias in self.aliases.values())
-            raise QueryError(
-                f"whose column is {column.name!r}?",
-                position=position_of(text, column),
-                hint=f"write {choices}",
-            )
-        if qualifier.lower() == "window" and self.aggregated:
-            return f"window_{column.name.lower()}"
-        if qualifier.lower() not in self.aliases:
-            raise QueryError(
-                f"unknown table {qualifier!r}",
-                position=position_of(text, column),
-                hint=f"the streams here are {', '.join(self.aliases.values())}",
-            )
-        return f"{self.aliases[qualifier.lower()]}.{column.name}"
-
-
 def _add_time(tree: exp.Select) -> None:
     """The results of a join have one time, so ``window('10 min', '5 min')`` need not name it."""
     for call in tree.args["group"].find_all(exp.Anonymous):
         given = call.expressions
         if call.name.lower() == "window" and given and not isinstance(given[0], exp.Column):
             call.set("expressions", [exp.column(RESULT_TIME), *given])
+
+
+def _grouped(tree: exp.Select) -> list[exp.Expr]:
+    """What GROUP BY names; a number stands for that column of the SELECT list."""
+    found = []
+    for node in tree.args["group"].expressions:
+        number = int(node.name) if isinstance(node, exp.Literal) and node.name.isdecimal() else 0
+        found.append(tree.expressions[number - 1].unalias() if 0 < number <= len(tree.expressions) else node)
+    return found
 
 
 def _sides(
