@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -18,8 +18,8 @@ from weft.join_builder import JoinBuilder
 from weft.joins.chain import Chain
 from weft.joins.clock import Clock, Timed
 from weft.joins.explain import ChainPlan, choose_ends, plan_chain
-from weft.joins.member import Key, Member, member
-from weft.joins.program import compile_joins
+from weft.joins.member import Key, Member, member, merged
+from weft.joins.program import JoinProgram, compile_joins
 from weft.joins.rates import COMPARISONS, Costs, assumed, measured
 from weft.local import Batch, LocalRun, as_table
 from weft.optimize import plan as make_plan
@@ -30,13 +30,32 @@ Asked: TypeAlias = Query | QueryBuilder | JoinQuery | JoinBuilder
 
 
 @dataclass
+class _Engine:
+    """The ordinary engine at work for some queries, of which only those still asked are answered."""
+
+    run: LocalRun
+    asked: set[str]
+
+    def step(self, batch: pa.Table, watermark: int | None = None) -> dict[str, pa.Table]:
+        """The answers after one more batch."""
+        return self._wanted(self.run.step(batch, watermark))
+
+    def close(self) -> dict[str, pa.Table]:
+        """The answers that still wait."""
+        return self._wanted(self.run.close())
+
+    def _wanted(self, answers: dict[str, pa.Table]) -> dict[str, pa.Table]:
+        return {n: table for n, table in answers.items() if n in self.asked and table.num_rows}
+
+
+@dataclass
 class _Shared:
     """Joins of one kind: their chain, once the schemas of both streams are known, and what waits for that."""
 
     members: list[Member]
     chain: Chain | None = None
     waiting: list[tuple[list[Timed | None], list[int | None]]] = field(default_factory=list)
-    aggregates: dict[str, LocalRun] = field(default_factory=dict)
+    engines: dict[str, _Engine] = field(default_factory=dict)
 
 
 @dataclass
@@ -44,7 +63,7 @@ class _Windows:
     """Window queries over one stream, and their engine once its schema is known."""
 
     queries: list[Query]
-    engine: LocalRun | None = None
+    engine: _Engine | None = None
 
 
 class JoinRun:
@@ -135,7 +154,7 @@ class JoinRun:
             marks = [self.watermark(s) for s in streams]
             shared.waiting.append(([timed.get(s) for s in streams], marks))
             self._step_joins(shared, results)
-        return {name: table for name, table in results.items() if name in self._asked}
+        return results
 
     def close(self) -> dict[str, pa.Table]:
         """Give everything that still waits."""
@@ -146,11 +165,10 @@ class JoinRun:
         for shared in self._shared.values():
             shared.waiting.append(([None, None], [END, END]))
             self._step_joins(shared, results)
-            for name, engine in shared.aggregates.items():
-                found = [results.pop(name)] if name in results else []
-                found += engine.close().values()
-                results |= {name: pa.concat_tables(found)} if found else {}
-        return {name: table for name, table in results.items() if name in self._asked and table.num_rows}
+            for engine in shared.engines.values():
+                for name, table in engine.close().items():
+                    results[name] = pa.concat_tables([results[name], table]) if name in results else table
+        return results
 
     def add(self, query: Asked) -> None:
         """Answer one more query from now on.
@@ -166,18 +184,35 @@ class JoinRun:
         if asked is None:
             raise JobError(f"no query is called {name!r}; running are {', '.join(self._asked)}")
         for windows in self._windows:
-            if windows.engine is not None and not any(q.name in self._asked for q in windows.queries):
-                windows.engine.shutdown()
-        self._windows = [w for w in self._windows if any(q.name in self._asked for q in w.queries)]
+            windows.queries = [q for q in windows.queries if q.name != name]
+            if windows.engine is not None:
+                windows.engine.asked.discard(name)
+                if not windows.queries:
+                    windows.engine.run.shutdown()
+        self._windows = [w for w in self._windows if w.queries]
         for key, shared in list(self._shared.items()):
-            if any(m.name == name for m in shared.members):
-                shared.members = [m for m in shared.members if m.name != name]
-                if engine := shared.aggregates.pop(name, None):
-                    engine.shutdown()
-                if not shared.members:
-                    del self._shared[key]
-                elif shared.chain is not None:
-                    shared.chain.drop(name)
+            for place, each in enumerate(shared.members):
+                if name in each.answers:
+                    self._drop_join(key, shared, place, name)
+                    break
+
+    def _drop_join(self, key: Key, shared: _Shared, place: int, name: str) -> None:
+        """Leave out one query of a join, and the join if it was its only one."""
+        dropped = shared.members[place]
+        engine = shared.engines.get(dropped.name)
+        if engine is not None:
+            engine.asked.discard(name)
+        left = tuple(q for q in dropped.aggregates if q.name != name)
+        if left:
+            shared.members[place] = replace(dropped, aggregates=left)
+            return
+        del shared.members[place]
+        if engine is not None:
+            shared.engines.pop(dropped.name).run.shutdown()
+        if not shared.members:
+            del self._shared[key]
+        elif shared.chain is not None:
+            shared.chain.drop(dropped.name)
 
     def rechain(self, shape: str | float | None = None) -> list[ChainPlan]:
         """Slice every chain anew, by the rates measured so far; no result changes."""
@@ -206,15 +241,15 @@ class JoinRun:
             if any(q.name == name for q in windows.queries):
                 if windows.engine is None:
                     raise JobError(f"there is no batch of the stream {windows.queries[0].source!r}")
-                return windows.engine.program.result_schema(name)
+                return windows.engine.run.program.result_schema(name)
         for shared in self._shared.values():
             for each in shared.members:
-                if each.name == name:
+                if name in each.answers:
                     if shared.chain is None:
                         missing = [s for s in each.streams if s not in self.schemas]
                         raise JobError(f"there is no batch of the stream {missing[0]!r}")
-                    if name in shared.aggregates:
-                        return shared.aggregates[name].program.result_schema(name)
+                    if each.name in shared.engines:
+                        return shared.engines[each.name].run.program.result_schema(name)
                     return shared.chain.program.results[name]
         raise KeyError(f"no query is called {name!r}")
 
@@ -222,10 +257,10 @@ class JoinRun:
         """Let the threads go."""
         for windows in self._windows:
             if windows.engine is not None:
-                windows.engine.shutdown()
+                windows.engine.run.shutdown()
         for shared in self._shared.values():
-            for engine in shared.aggregates.values():
-                engine.shutdown()
+            for engine in shared.engines.values():
+                engine.run.shutdown()
 
     def _add_all(self, queries: Sequence[Query | JoinQuery]) -> None:
         for query in queries:
@@ -234,15 +269,16 @@ class JoinRun:
             self._asked[query.name] = query
         by_source: dict[str, list[Query]] = {}
         for query in queries:
-            try:
-                if isinstance(query, Query):
-                    by_source.setdefault(query.source, []).append(query)
-                else:
-                    self._add_join(member(query))
-            except QueryError:
-                del self._asked[query.name]
-                raise
+            if isinstance(query, Query):
+                by_source.setdefault(query.source, []).append(query)
         self._windows += [_Windows(some) for some in by_source.values()]
+        for each in merged(member(q) for q in queries if isinstance(q, JoinQuery)):
+            try:
+                self._add_join(each)
+            except QueryError:
+                for name in each.answers:
+                    del self._asked[name]
+                raise
 
     def _add_join(self, added: Member) -> None:
         shared = self._shared.get(added.key)
@@ -254,46 +290,49 @@ class JoinRun:
             shared.members.append(added)
         else:
             program = shared.chain.program.with_members((*shared.chain.members, added), self.schemas)
+            shared.engines |= self._engines([added], program)
             shared.chain.add(added, program)
             shared.members.append(added)
-            self._start_aggregate(shared, added)
 
     def _start(self, shared: _Shared) -> None:
         """Begin a chain if the schemas of both streams are known."""
         if not all(s in self.schemas for s in shared.members[0].streams):
             return
         times = {s: self.clocks[s].time for s in shared.members[0].streams}
+        for name in (n for m in shared.members for n in m.answers):
+            asked = self._asked.get(name)
+            if isinstance(asked, JoinQuery):  # one by one, so that an error names the query
+                compile_joins([member(asked)], self.schemas, times)
         program = compile_joins(shared.members, self.schemas, times, self.strict)
         ends = choose_ends(shared.members, self.shape, assumed(shared.members), self.costs)
+        shared.engines = self._engines(shared.members, program)
         shared.chain = Chain(program, ends)
-        for each in shared.members:
-            self._start_aggregate(shared, each)
 
-    def _start_aggregate(self, shared: _Shared, each: Member) -> None:
-        query = each.query.aggregate
-        if query is None or shared.chain is None:
-            return
-        plan = make_plan([query], strategy=self.strategy, technique=self.technique)
-        schema = shared.chain.program.results[each.name]
-        shared.aggregates[each.name] = LocalRun(
-            compile_plan(plan, schema, RESULT_TIME, self.strict), threads=1
-        )
+    def _engines(self, members: Sequence[Member], program: JoinProgram) -> dict[str, _Engine]:
+        """What aggregates the results of joins, for those where something does."""
+        found = {}
+        for each in members:
+            if each.aggregates:
+                plan = make_plan(each.aggregates, strategy=self.strategy, technique=self.technique)
+                compiled = compile_plan(plan, program.results[each.name], RESULT_TIME, self.strict)
+                found[each.name] = _Engine(LocalRun(compiled, threads=1), set(each.answers))
+        return found
 
     def _step_joins(self, shared: _Shared, results: dict[str, pa.Table]) -> None:
         if shared.chain is None:
             self._start(shared)
         if shared.chain is None:
             return
+        joined: dict[str, list[pa.Table]] = {}
         for batches, marks in shared.waiting:
             for name, table in shared.chain.step(batches, marks).items():
-                results[name] = pa.concat_tables([results[name], table]) if name in results else table
+                joined.setdefault(name, []).append(table)
         shared.waiting.clear()
         known = [m for m in shared.chain.watermarks if m is not None]
-        for name, engine in shared.aggregates.items():
-            empty = engine.program.schema.empty_table()
-            joined = results.pop(name, empty)
-            answered = engine.step(joined, min(known) if len(known) == 2 else None)
-            results |= {n: t for n, t in answered.items() if t.num_rows}
+        for name, engine in shared.engines.items():
+            tables = joined.pop(name, [engine.run.program.schema.empty_table()])
+            results |= engine.step(pa.concat_tables(tables), min(known) if len(known) == 2 else None)
+        results |= {name: pa.concat_tables(tables) for name, tables in joined.items()}
 
     def _step_windows(
         self, windows: _Windows, tables: Mapping[str, pa.Table], results: dict[str, pa.Table]
@@ -307,7 +346,8 @@ class JoinRun:
             program = compile_plan(
                 plan, table.schema, self._time(windows.queries[0].source), self.strict, threads
             )
-            windows.engine = LocalRun(program, self.lateness, threads)
+            names = {q.name for q in windows.queries}
+            windows.engine = _Engine(LocalRun(program, self.lateness, threads), names)
         results |= windows.engine.step(table)
 
     def _checked(self, stream: str, batch: Batch) -> pa.Table:

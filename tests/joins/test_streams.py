@@ -70,6 +70,32 @@ def test_aggregates_of_a_join_are_those_of_its_results(data: st.DataObject) -> N
         assert not results["q2"]
 
 
+def test_aggregates_of_one_join_share_its_results() -> None:
+    where = "FROM a [RANGE '9 s'], b [RANGE '9 s'] WHERE a.x = b.x"
+    texts = [
+        f"SELECT count(*) AS n {where} GROUP BY window('10 s')",
+        f"SELECT a.x, max(b.n) AS m {where} GROUP BY a.x, window('20 s')",
+        f"SELECT count(*) AS n {where} AND a.n > 1 GROUP BY window('10 s')",
+        f"SELECT a.x {where}",
+    ]
+    queries = weft.sql(";".join(texts))
+    rows = {"k": ["p"] * 4, "x": [1, 2, 1, 2], "y": [0.0] * 4, "n": [0, 1, 2, 3]}
+    table = pa.table({"ts": seconds(1, 2, 13, 30), **rows}, schema=SCHEMA)
+    run = JoinRun(queries, "ts")
+    steps = [run.step({"a": table, "b": table})]
+    assert [m.name for m in run.chains[0].members] == ["q1+q2", "q3", "q4"]
+    run.drop("q1")
+    run.add(queries[0])  # its name is free again, and the join behind it still there
+    steps.append(run.close())
+    found = {name: [t[name] for t in steps if name in t] for name in ("q2", "q3", "q4")}
+    for query in queries[1:]:
+        alone = weft.run([query], {"a": table, "b": table}, time="ts")[query.name]
+        assert pa.concat_tables(found[query.name]).to_pylist() == alone.to_pylist()
+    assert steps[0]["q1"].column("n").to_pylist() == [2, 1]
+    run.drop("q2")
+    assert [m.name for m in run.chains[0].members] == ["q3", "q4", "q1"]
+
+
 def test_windows_over_a_join_close_with_the_watermark_not_with_the_next_result() -> None:
     (query,) = weft.sql("""SELECT count(*) AS n FROM a [RANGE '9 s'], b [RANGE '9 s'] WHERE a.x = b.x
                            GROUP BY window('10 s')""")

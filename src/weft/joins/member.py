@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from weft.errors import QueryError
-from weft.query import Call, Expr, JoinQuery, Output, columns_of, with_columns
+from weft.query import Call, Expr, JoinQuery, Output, Query, columns_of, with_columns
 
 Key: TypeAlias = tuple[tuple[str, ...], frozenset[Expr]]
 """What the members of one chain have in common: the streams, in order of name, and the conditions."""
@@ -15,7 +15,10 @@ Key: TypeAlias = tuple[tuple[str, ...], frozenset[Expr]]
 
 @dataclass(frozen=True)
 class Member:
-    """One join as its chain sees it: sides in the order of their names, columns called ``side.column``."""
+    """One join as its chain sees it: sides in the order of their names, columns called ``side.column``.
+
+    ``aggregates`` are the queries over its results, of one or more joins that differ in nothing else.
+    """
 
     query: JoinQuery
     sides: tuple[str, ...]
@@ -24,11 +27,17 @@ class Member:
     selections: tuple[Expr | None, ...]
     conditions: tuple[Expr, ...]
     outputs: tuple[Output, ...]
+    aggregates: tuple[Query, ...] = ()
 
     @property
     def name(self) -> str:
         """The query's name."""
         return self.query.name
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """The names of the queries that its results answer."""
+        return tuple(q.name for q in self.aggregates) or (self.name,)
 
     @property
     def key(self) -> Key:
@@ -79,6 +88,44 @@ def member(query: JoinQuery) -> Member:
         tuple(query.selections[n] for n in order),
         tuple(dict.fromkeys(_oriented(with_columns(c, names)) for c in query.conditions)),
         tuple(Output(o.alias, with_columns(o.expr, names)) for o in query.outputs),
+        () if query.aggregate is None else (query.aggregate,),
+    )
+
+
+def merged(members: Iterable[Member]) -> list[Member]:
+    """Joins that are aggregated and differ in their aggregates only as one, so that these share their slices.
+
+    >>> import weft
+    >>> text = "SELECT count(*) AS n FROM a [RANGE '1 min'], b [RANGE '2 min'] WHERE a.x = b.x GROUP BY"
+    >>> both = weft.sql(f"{text} window('1 min'); {text} window('5 min')")
+    >>> [m.name for m in merged(map(member, both))]
+    ['q1+q2']
+    """
+    found: list[Member] = []
+    for each in members:
+        for place, other in enumerate(found):
+            if each.aggregates and other.aggregates and (joined := _together(other, each)):
+                found[place] = joined
+                break
+        else:
+            found.append(each)
+    return found
+
+
+def _together(one: Member, other: Member) -> Member | None:
+    same = ("key", "ranges", "selections")
+    outputs = {o.alias: o for o in other.outputs} | {o.alias: o for o in one.outputs}
+    if any(getattr(one, n) != getattr(other, n) for n in same) or any(
+        outputs[o.alias] != o for o in other.outputs
+    ):
+        return None
+    # No query has such a name, so none that comes later can be mistaken for it.
+    query = one.query.renamed(f"{one.name}+{other.name}")
+    return replace(
+        one,
+        query=query,
+        outputs=tuple(outputs.values()),
+        aggregates=(*one.aggregates, *other.aggregates),
     )
 
 
