@@ -56,7 +56,7 @@ def plan(
     >>> len(plan(queries, rate=375.0).trees)
     1
     """
-    chosen = tuple(_window_query(q) for q in queries)
+    chosen = tuple(window_query(q) for q in queries)
     if not chosen:
         raise QueryError("there is no query to plan")
     if not (rate > 0 and isfinite(rate)):
@@ -183,7 +183,8 @@ def check_capacities(nodes: int, capacities: Sequence[float] | None) -> tuple[fl
     return tuple(capacities)
 
 
-def _window_query(query: Query | QueryBuilder | JoinQuery) -> Query:
+def window_query(query: Query | QueryBuilder | JoinQuery) -> Query:
+    """The query itself, if it is one over windows."""
     if isinstance(query, JoinQuery):
         raise QueryError(
             "it joins streams, and this runs window queries over one",

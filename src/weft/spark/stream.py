@@ -18,8 +18,9 @@ from weft.engine.store import SliceStore
 from weft.errors import JobError
 from weft.files import Files
 from weft.filesystem import join, uri
+from weft.optimize.planner import window_query
 from weft.plan import Plan
-from weft.query import Query
+from weft.query import JoinQuery, Query
 from weft.sinks import Sink
 from weft.spark.prepare import check_buckets, prepare, session_of
 from weft.spark.progress import Progress
@@ -31,7 +32,7 @@ from weft.spark.steps import Steps
 
 def stream(
     source: DataFrame | Files,
-    queries: Iterable[Query | QueryBuilder] | Plan,
+    queries: Iterable[Query | QueryBuilder | JoinQuery] | Plan,
     time: str,
     *,
     sink: Sink | Callable[..., Any],
@@ -68,8 +69,7 @@ def stream(
     buckets = store.last.buckets if store.last else check_buckets(buckets, session)
     if not isinstance(queries, Plan):
         # So that a checkpoint does not depend on the order in which queries are written.
-        built = [q if isinstance(q, Query) else q.build() for q in queries]
-        queries = sorted(built, key=lambda q: q.name)
+        queries = sorted(map(window_query, queries), key=lambda q: q.name)
     program = prepare(
         source, queries, time, strategy=strategy, technique=technique, nodes=buckets, strict=strict
     )
