@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from weft.expr import Evaluator
-from weft.query import RESULT_TIME, Expr, JoinQuery
+from weft.query import RESULT_TIME, JoinQuery
 
 
 def oracle(query: JoinQuery, streams: dict[str, pa.Table], time: str = "ts") -> list[tuple[Any, ...]]:
@@ -53,8 +53,3 @@ def as_tuples(table: pa.Table) -> list[tuple[Any, ...]]:
 def ordered(rows: list[tuple[Any, ...]]) -> list[str]:
     """Rows in an order of their own, whatever is in them."""
     return sorted(map(repr, rows))
-
-
-def conjunction(query: JoinQuery) -> list[Expr]:
-    """Everything that the rows of a result satisfy."""
-    return [*query.conditions, *(s for s in query.selections if s is not None)]
