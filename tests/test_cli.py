@@ -104,6 +104,32 @@ def test_plan_as_json(weft, folder):
         assert set(tree["expected"]) <= {"bulk", "recompute"}
 
 
+def test_plan_shows_what_a_sample_shares(weft, folder):
+    (folder / "rows.csv").write_text(
+        "ts,symbol,volume\n2024-01-01T00:00:00,a,5\n2024-01-01T00:01:00,b,6\n2024-01-01T00:02:00,a,7\n"
+    )
+    code, out, err = weft("plan", "queries.sql", "--sample", "rows.csv")
+    assert (code, err) == (0, "")
+    assert "by symbol: shared; of 1 predicates a row satisfies 1; rows 3, fragments 1, shards 3" in out
+    _, out, _ = weft("plan", "queries.sql", "--sample", "rows.csv", "--json")
+    assert json.loads(out)["sharing"][0]["shards"] == 3
+    code, _, err = weft("plan", "queries.sql", "--sample", "gone.csv")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "gone.csv" in err
+    (folder / "rows.csv").write_text("symbol,volume\na,5\n")
+    code, _, err = weft("plan", "queries.sql", "--sample", "rows.csv")
+    assert (code, err) == (2, "weft: no column is a timestamp; say which is the time column\n")
+
+
+def test_plan_of_queries_that_join_tables_needs_no_data(weft, folder):
+    join = "FROM t [RANGE '1 min'] LEFT JOIN close c ON t.symbol = c.symbol"
+    (folder / "join.sql").write_text(f"SELECT sum(cp) AS v {join} WHERE cp > 1")
+    code, out, err = weft("plan", "join.sql", "--json")
+    assert (code, err) == (0, "")
+    (query,) = json.loads(out)["trees"][0]["queries"]
+    assert query["joins"] == ["LEFT JOIN close AS c ON t.symbol = c.symbol"]
+
+
 def test_plan_as_picture(weft, folder):
     code, out, _ = weft("plan", "queries.sql", "--svg", "plan.svg")
     assert (code, out) == (0, "")

@@ -95,7 +95,7 @@ def test_every_key_of_a_job_file_is_documented():
     kinds = {**job.SOURCES, **job.SINKS}
     for kind in kinds:
         assert f'"{kind}"' in text
-    for form in (*kinds.values(), job.Stream, job.Queries, job.Spark):
+    for form in (*kinds.values(), job.Stream, job.Queries, job.FromTable, job.Spark):
         for key in dataclasses.fields(form):
             assert f"`{key.name}`" in text, f"{key.name} is not in docs/job_file.md"
 

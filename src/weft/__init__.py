@@ -18,6 +18,7 @@ from weft.local import LocalRun
 from weft.optimize import plan
 from weft.plan import Plan, Tree
 from weft.query import Aggregate, JoinQuery, Query, Window
+from weft.sample import sharing
 from weft.sql import sql
 from weft.streams import run
 
@@ -67,6 +68,7 @@ __all__ = [
     "run",
     "session",
     "share",
+    "sharing",
     "sql",
     "stream",
 ]

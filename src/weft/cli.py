@@ -6,6 +6,8 @@ Exit codes: 0 done, 1 a run failed, 2 the input (command line, queries, job file
 from __future__ import annotations
 
 import sys
+import time
+from dataclasses import asdict
 from enum import StrEnum
 from importlib import metadata
 from json import dumps
@@ -20,7 +22,7 @@ import weft
 from weft import bench as benchmarks
 from weft import demo as demonstration
 from weft import job as jobs
-from weft import launch
+from weft import launch, sample
 from weft.cost import constants
 from weft.define import defined_in, load_aggregates
 from weft.errors import CheckpointError, JobError, QueryError, WeftError
@@ -104,6 +106,18 @@ def plan(
         str,
         typer.Option(help="How joins are sliced: mem-opt, cpu-opt, or the most rows kept.", metavar="SHAPE"),
     ] = "mem-opt",
+    rows: Annotated[
+        Path | None,
+        typer.Option(
+            "--sample",
+            help="Rows of the stream (Parquet, CSV, JSON), to count what they share.",
+            metavar="FILE",
+        ),
+    ] = None,
+    column: Annotated[
+        str | None,
+        typer.Option("--time", help="The sample's time column, where several could be.", metavar="COLUMN"),
+    ] = None,
 ) -> None:
     """Show what the queries would share, and what that should cost."""
     if sum((json, svg is not None, why is not None)) > 1:
@@ -134,7 +148,7 @@ def plan(
         "constants": constants(),
     }
     if strategy == "all":
-        if svg or why:
+        if svg or why or rows:
             raise JobError("--strategy all gives a table or --json; name one strategy to see its plan")
         found = compare(asked, **options)
         if json:
@@ -143,14 +157,17 @@ def plan(
             out.print(_compared(found))
         return
     made = weft.plan(asked, strategy=strategy, **options)
+    sampled = sample.sharing(made, sample.read_sample(rows), column) if rows else []
     if svg:
         _write(svg, made.to_svg())
     elif json:
-        print(dumps(made.to_dict() | ({"chains": [c.to_dict() for c in chains]} if joins else {}), indent=2))
+        shown: dict[str, Any] = {"sharing": [asdict(choice) for choice in sampled]} if rows else {}
+        shown |= {"chains": [c.to_dict() for c in chains]} if joins else {}
+        print(dumps(made.to_dict() | shown, indent=2))
     elif why:
         print(explain(made, why))
     else:
-        print("\n".join([str(made), *defined_in(asked)]))
+        print("\n".join([str(made), *defined_in(asked), *map(str, sampled)]))
         if rate is None:
             print(f"{made.rate:,.6g} rows/s are assumed; --rate says how many there are")
         for each in chains:
@@ -171,6 +188,24 @@ def run(
         sink = launch.run(loaded, engine.value, report, master)
         if isinstance(sink, MemorySink):
             report.note(results={name: table.num_rows for name, table in sink.tables.items()})
+
+
+@app.command()
+def cluster(
+    workers: Annotated[int, typer.Option(help="How many workers.", min=1)] = 2,
+    cores: Annotated[int, typer.Option(help="Cores of each worker.", min=1)] = 1,
+    memory: Annotated[str, typer.Option(help="Memory of each worker.", metavar="SIZE")] = "1g",
+    port: Annotated[int, typer.Option(help="The master's port.")] = 7077,
+) -> None:
+    """Start a small standalone Spark cluster on this machine, until Ctrl-C."""
+    from weft.spark.cluster import Cluster
+
+    with Cluster(workers, cores, memory, port) as started:
+        out.print(f"Spark master at {started.url} with {workers} workers; Ctrl-C stops them", highlight=False)
+        out.print(f"in another terminal: weft run JOB.toml --master {started.url}", highlight=False)
+        while started.alive() >= 0:
+            time.sleep(1)
+        raise WeftError("the Spark master has ended")
 
 
 @app.command()

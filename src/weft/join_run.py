@@ -21,9 +21,10 @@ from weft.joins.explain import ChainPlan, choose_ends, plan_chain
 from weft.joins.member import Key, Member, member, merged
 from weft.joins.program import JoinProgram, compile_joins
 from weft.joins.rates import COMPARISONS, Costs, assumed, measured
-from weft.local import Batch, LocalRun, as_table
+from weft.local import LocalRun
 from weft.optimize import plan as make_plan
 from weft.query import RESULT_TIME, JoinQuery, Query
+from weft.tables import Batch, Tables, TableSource, as_table
 
 Asked: TypeAlias = Query | QueryBuilder | JoinQuery | JoinBuilder
 """A query over one stream or several, built or in the making."""
@@ -94,10 +95,11 @@ class JoinRun:
         strict: bool = False,
         chain: str | float = "mem-opt",
         costs: Costs = COMPARISONS,
+        tables: Mapping[str, TableSource] | None = None,
     ) -> None:
         self.time, self.lateness = time, parse_duration(lateness, "lateness")
         self.strategy, self.technique, self.threads, self.strict = strategy, technique, threads, strict
-        self.shape, self.costs = chain, costs
+        self.shape, self.costs, self.tables = chain, costs, Tables(tables)
         self.clocks: dict[str, Clock] = {}
         self.schemas: dict[str, pa.Schema] = {}
         self._shared: dict[Key, _Shared] = {}
@@ -344,10 +346,15 @@ class JoinRun:
             plan = make_plan(windows.queries, strategy=self.strategy, technique=self.technique)
             threads = self.threads or 1
             program = compile_plan(
-                plan, table.schema, self._time(windows.queries[0].source), self.strict, threads
+                plan,
+                table.schema,
+                self._time(windows.queries[0].source),
+                self.strict,
+                threads,
+                tables=self.tables.schemas(plan.queries),
             )
             names = {q.name for q in windows.queries}
-            windows.engine = _Engine(LocalRun(program, self.lateness, threads), names)
+            windows.engine = _Engine(LocalRun(program, self.lateness, threads, self.tables), names)
         results |= windows.engine.step(table)
 
     def _checked(self, stream: str, batch: Batch) -> pa.Table:

@@ -6,6 +6,8 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -16,13 +18,14 @@ from weft.engine.program import compile_plan
 from weft.errors import JobError, WeftError
 from weft.files import Files
 from weft.generate import TRADES, trades, write_parquet
-from weft.job import FromFiles, FromGenerator, FromSpark, Job, ToConsole, ToMemory, ToParquet
+from weft.job import FromFiles, FromGenerator, FromSpark, FromTable, Job, ToConsole, ToMemory, ToParquet
 from weft.local import LocalRun
 from weft.optimize import plan
 from weft.plan import Plan
 from weft.report import Report
 from weft.sinks import ConsoleSink, FunctionSink, MemorySink, ParquetSink, Sink
 from weft.sql import sql
+from weft.tables import Tables, TableSource, format_of
 
 
 class RunFailed(WeftError):
@@ -73,9 +76,12 @@ def _in_process(job: Job, planned: Plan, sink: Sink, report: Report) -> None:
         report.note(remark="the in-process engine keeps no checkpoint: every run starts afresh")
     schema, batches = _batches(job)
     threads = os.cpu_count() or 1
-    program = compile_plan(planned, schema, job.stream.time, buckets=threads)
+    tables = Tables(make_tables(job))
+    program = compile_plan(
+        planned, schema, job.stream.time, buckets=threads, tables=tables.schemas(planned.queries)
+    )
     sink.open({q.name: program.result_schema(q.name) for q in program.queries}, "run")
-    running = LocalRun(program, job.stream.lateness, threads)
+    running = LocalRun(program, job.stream.lateness, threads, tables)
     close = job.stream.close_at_end is not False
     try:
         seq = 0
@@ -111,6 +117,7 @@ def _step(running: LocalRun, sink: Sink, report: Report, seq: int, batch: pa.Tab
             "state_rows": sum(state.rows for state in running.states),
             "state_bytes": sum(state.bytes for state in running.states),
             "seconds": seconds,
+            "sharing": [asdict(choice) for choice in running.choices],
         }
     )
 
@@ -140,6 +147,22 @@ def make_files(source: FromFiles) -> Files:
     )
 
 
+def make_tables(job: Job) -> dict[str, TableSource]:
+    """The static tables of a job, looked for before each batch."""
+    return {name: partial(_table_files, table) for name, table in job.tables.items()}
+
+
+def _table_files(table: FromTable) -> Files:
+    return Files(
+        table.path,
+        format=table.format or format_of(table.path),
+        schema=table.schema,
+        delimiter=table.delimiter,
+        header=table.header,
+        quote=table.quote,
+    )
+
+
 def _on_spark(job: Job, planned: Plan, sink: Sink, report: Report, master: str | None) -> None:
     from weft.spark import session, stream
 
@@ -159,6 +182,7 @@ def _on_spark(job: Job, planned: Plan, sink: Sink, report: Report, master: str |
             idle_timeout=None if wanted.idle_timeout is None else format_duration(wanted.idle_timeout),
             close_at_end=ends if wanted.close_at_end is None else wanted.close_at_end,
             on_progress=report.step,
+            tables=make_tables(job),
             spark=spark,
         )
         with running:

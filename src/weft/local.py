@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -15,14 +14,13 @@ from weft.duration import parse_duration
 from weft.engine.final import END, final
 from weft.engine.partial import Seen, partial
 from weft.engine.program import Program, compile_plan
+from weft.engine.sharing import Choice, total
 from weft.engine.state import Piece, State
 from weft.errors import JobError
 from weft.optimize import plan as make_plan
 from weft.plan import Plan
 from weft.query import JoinQuery, Query
-
-Batch: TypeAlias = Any
-"""A pyarrow Table or RecordBatch, a pandas or polars DataFrame, or anything with an Arrow C stream."""
+from weft.tables import Batch, Tables, TableSource, as_table
 
 ROWS_AT_ONCE = 1 << 20
 
@@ -37,8 +35,12 @@ def run(
     technique: str = "auto",
     threads: int | None = None,
     strict: bool = False,
+    tables: Mapping[str, TableSource] | None = None,
 ) -> dict[str, pa.Table]:
     """Answer queries over a table, or over batches in order of arrival; all windows are closed at the end.
+
+    ``tables`` are the static tables that queries join, by name: tables, paths of files, or functions that
+    give them; what has changed is read again before each batch.
 
     >>> import datetime, weft
     >>> ts = [datetime.datetime(2024, 1, 1, 0, minute) for minute in (1, 4, 7)]
@@ -51,13 +53,16 @@ def run(
         queries if isinstance(queries, Plan) else make_plan(queries, strategy=strategy, technique=technique)
     )
     runner: LocalRun | None = None
+    beside = Tables(tables)
     results: dict[str, list[pa.Table]] = {q.name: [] for q in plan.queries}
     try:
         for batch in as_batches(batches):
             if runner is None:
                 threads = threads or os.cpu_count() or 1
-                program = compile_plan(plan, batch.schema, time, strict, threads)
-                runner = LocalRun(program, parse_duration(lateness, "lateness"), threads)
+                program = compile_plan(
+                    plan, batch.schema, time, strict, threads, tables=beside.schemas(plan.queries)
+                )
+                runner = LocalRun(program, parse_duration(lateness, "lateness"), threads, beside)
             _collect(results, runner.step(batch))
         if runner is None:
             raise JobError(
@@ -76,6 +81,8 @@ def run(
 class LocalRun:
     """A stream in this process: feed it batches with ``step``, end it with ``close``.
 
+    ``choices`` says what the last batch shared.
+
     >>> import datetime, weft
     >>> from weft.engine.program import compile_plan
     >>> queries = weft.sql("-- name: n\\nSELECT count(*) AS n FROM s [RANGE '1 min']")
@@ -85,11 +92,19 @@ class LocalRun:
     ([1], [1])
     """
 
-    def __init__(self, program: Program, lateness: int = 0, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        program: Program,
+        lateness: int = 0,
+        threads: int | None = None,
+        tables: Tables | Mapping[str, TableSource] | None = None,
+    ) -> None:
         self.program, self.lateness = program, lateness
+        self.tables = tables if isinstance(tables, Tables) else Tables(tables)
         self.threads = threads or os.cpu_count() or 1
         self.states = [State(program, bucket) for bucket in range(self.threads)]
         self.seen = Seen()
+        self.choices: list[Choice] = []
         self.watermark: int | None = None
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="weft")
 
@@ -102,11 +117,17 @@ class LocalRun:
         self._check(table.schema)
         rows = min(ROWS_AT_ONCE, -(-table.num_rows // self.threads)) or 1
         chunks = [table.slice(at, rows) for at in range(0, table.num_rows, rows)]
-        work = self._pool.map(lambda c: partial(c, self.program, self.watermark, self.threads), chunks)
+        beside = self.tables.enrichment(self.program)
+        work = self._pool.map(
+            lambda c: partial(c, self.program, self.watermark, self.threads, beside), chunks
+        )
         pieces: list[Piece] = []
-        for seen, made in work:
-            self.seen += seen
-            pieces += made
+        choices: list[Choice] = []
+        for made in work:
+            self.seen += made.seen
+            pieces += made.pieces
+            choices += made.choices
+        self.choices = total(choices)
         latest = [] if self.seen.max_time is None else [self.seen.max_time - self.lateness]
         self.watermark = max((w for w in (self.watermark, watermark, *latest) if w is not None), default=None)
         return self._final(pieces, self.watermark)
@@ -115,6 +136,10 @@ class LocalRun:
         """Answer every window that is still open."""
         self.watermark = END
         return self._final([], END)
+
+    def replace_table(self, name: str, table: TableSource) -> None:
+        """Join another table under this name, from the next batch on."""
+        self.tables.replace(name, table, self.program)
 
     def shutdown(self) -> None:
         """Let the threads go."""
@@ -143,21 +168,6 @@ class LocalRun:
                 )
 
 
-def as_table(batch: Batch) -> pa.Table:
-    """Any table-like thing as an Arrow table."""
-    if isinstance(batch, pa.Table):
-        return batch
-    if isinstance(batch, pa.RecordBatch):
-        return pa.Table.from_batches([batch])
-    if hasattr(batch, "__arrow_c_stream__"):
-        return _plain_views(pa.table(batch))
-    if hasattr(batch, "to_arrow"):
-        return _plain_views(batch.to_arrow())
-    raise JobError(
-        f"{type(batch).__name__} is not a table; give pyarrow, pandas or polars tables, one or many"
-    )
-
-
 def as_batches(batches: Batch | Iterable[Batch]) -> Iterator[pa.Table]:
     """One table, or each of many."""
     single = isinstance(batches, pa.Table | pa.RecordBatch) or hasattr(batches, "__arrow_c_stream__")
@@ -166,15 +176,6 @@ def as_batches(batches: Batch | Iterable[Batch]) -> Iterator[pa.Table]:
             yield as_table(batch)
     else:
         yield as_table(batches)
-
-
-def _plain_views(table: pa.Table) -> pa.Table:
-    """String views (as polars exports them) as plain strings."""
-    fields = [
-        f.with_type(pa.string()) if f.type in (pa.string_view(), pa.large_string()) else f
-        for f in table.schema
-    ]
-    return table.cast(pa.schema(fields))
 
 
 def _collect(results: dict[str, list[pa.Table]], answered: dict[str, pa.Table]) -> None:

@@ -6,7 +6,7 @@ Nothing here computes; equality is structural, so two spellings of one question 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -82,6 +82,16 @@ def columns_of(expr: Expr) -> frozenset[str]:
     return frozenset()
 
 
+def split_name(name: str, tables: Iterable[str]) -> tuple[str, str]:
+    """The table that stands before a column, if any does, and the column.
+
+    >>> split_name("close.cp", ["trades", "close"]), split_name("open.cp", ["trades", "close"])
+    (('close', 'cp'), ('', 'open.cp'))
+    """
+    table = max((t for t in tables if name.startswith(f"{t}.")), key=len, default="")
+    return table, name[len(table) + 1 :] if table else name
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
     """Instance k is ``[offset + k*slide, offset + k*slide + range)``, in microseconds since the epoch.
@@ -153,13 +163,39 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
+class TableJoin:
+    """A static table beside the stream: every row meets the one row of the table with its keys, or none.
+
+    ``keys`` pair an expression over the row with a column of the table; ``how`` is ``inner`` (a row that
+    meets none is left out) or ``left`` (it has nulls there). Columns of the table are called
+    ``alias.column``, or by their bare name where that is clear.
+    """
+
+    table: str
+    keys: tuple[tuple[Expr, str], ...]
+    how: str = "inner"
+    alias: str = ""
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "alias", self.alias or self.table)
+
+    def __str__(self) -> str:
+        named = self.table if self.alias == self.table else f"{self.table} AS {self.alias}"
+        on = " AND ".join(f"{key} = {self.alias}.{column}" for key, column in self.keys)
+        return f"{self.how.upper()} JOIN {named} ON {on}"
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """One continuous question: source, predicate, window, group-by, aggregates.
 
     ``outputs`` is set where a result column is computed from aggregates, as in
     ``sum(a) / sum(b) AS ratio``; empty, the aggregates themselves are the result columns.
     ``having`` keeps only the result rows it is true for. ``time`` is the time column
-    where the text names one.
+    where the text names one. ``joins`` are static tables whose columns the query uses too; a column
+    can then be called ``source.column``, and ``group_names`` say what the group-by columns are called in
+    the result, which is by their own names where it is empty.
     """
 
     name: str
@@ -171,6 +207,9 @@ class Query:
     outputs: tuple[Output, ...] = ()
     having: Expr | None = None
     time: str | None = None
+    joins: tuple[TableJoin, ...] = ()
+    group_names: tuple[str, ...] = ()
+    group_positions: tuple[Position | None, ...] = field(default=(), compare=False, repr=False)
 
     def renamed(self, name: str) -> Query:
         """The same question under another name."""
@@ -178,17 +217,29 @@ class Query:
 
     @property
     def columns(self) -> frozenset[str]:
-        """The columns of the stream this query reads, its time column apart."""
+        """The columns this query reads, its time column apart."""
         expressions = [a for g in self.aggregates for a in g.args]
+        expressions += [key for join in self.joins for key, _ in join.keys]
         if self.predicate is not None:
             expressions.append(self.predicate)
         return frozenset(self.group_by).union(*(columns_of(e) for e in expressions))
 
     @property
+    def keys(self) -> tuple[Column, ...]:
+        """The group-by columns, each with its position where that is known."""
+        positions = self.group_positions or (None,) * len(self.group_by)
+        return tuple(map(Column, self.group_by, positions))
+
+    @property
+    def result_keys(self) -> tuple[str, ...]:
+        """What the group-by columns are called in the result."""
+        return self.group_names or self.group_by
+
+    @property
     def result_columns(self) -> tuple[str, ...]:
         """The names of the result's columns, in order."""
         values = self.outputs or self.aggregates
-        return (*self.group_by, "window_start", "window_end", *(v.alias for v in values))
+        return (*self.result_keys, "window_start", "window_end", *(v.alias for v in values))
 
 
 @dataclass(frozen=True, slots=True)

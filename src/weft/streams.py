@@ -10,9 +10,10 @@ import pyarrow as pa
 from weft import local
 from weft.errors import JobError
 from weft.join_run import Asked, JoinRun, built, time_of
-from weft.local import Batch, as_batches
+from weft.local import as_batches
 from weft.plan import Plan
 from weft.query import Query
+from weft.tables import Batch, TableSource
 
 
 def run(
@@ -26,12 +27,14 @@ def run(
     threads: int | None = None,
     strict: bool = False,
     chain: str | float = "mem-opt",
+    tables: Mapping[str, TableSource] | None = None,
 ) -> dict[str, pa.Table]:
     """Answer queries over a table, or over batches in order of arrival; all windows are closed at the end.
 
     For joins ``batches`` is a mapping from each stream to its table or batches, and ``chain`` says how they
     are sliced: ``mem-opt``, ``cpu-opt``, or the most rows they may keep. ``time`` names the time column, of
-    all streams or of each.
+    all streams or of each. ``tables`` are the static tables that window queries join, by name: tables, paths
+    of files, or functions that give them; what has changed is read again before each batch.
 
     >>> import datetime, weft
     >>> ts = [datetime.datetime(2024, 1, 1, 0, minute) for minute in (1, 4, 7)]
@@ -48,7 +51,7 @@ def run(
     if isinstance(queries, Plan):
         if isinstance(batches, Mapping) or not isinstance(time, str):
             raise JobError("a plan runs over one stream; give queries to run over several")
-        return local.run(queries, batches, time, lateness, threads=threads, strict=strict)
+        return local.run(queries, batches, time, lateness, threads=threads, strict=strict, tables=tables)
     asked = [built(q) for q in queries]
     plain = [q for q in asked if isinstance(q, Query)]
     if not isinstance(batches, Mapping):
@@ -65,11 +68,22 @@ def run(
             technique=technique,
             threads=threads,
             strict=strict,
+            tables=tables,
         )
     if len(batches) == 1 and len(plain) == len(asked):
         ((stream, some),) = batches.items()
         column = time if isinstance(time, str) else time_of(time, stream)
-        return run(plain, some, column, lateness, strategy=strategy, technique=technique, strict=strict)
+        return run(
+            plain,
+            some,
+            column,
+            lateness,
+            strategy=strategy,
+            technique=technique,
+            threads=threads,
+            strict=strict,
+            tables=tables,
+        )
     runner = JoinRun(
         asked,
         time,
@@ -79,6 +93,7 @@ def run(
         threads=threads,
         strict=strict,
         chain=chain,
+        tables=tables,
     )
     return _run_all(runner, batches)
 

@@ -43,6 +43,8 @@ def warm() -> float:
             call = "count(*)" if name == "count_star" else f"{name}({argument})"
             text = f"SELECT {call} AS v FROM s [RANGE '60 s' SLIDE '25 s'] WHERE i > 1 GROUP BY k"
             queries.append(weft.sql(text)[0].renamed(f"{name}_{number}"))
+    either = "(s < 'a' OR i > 3) AND (s > 'b' OR i < 9) AND s <> 'c' AND s IN ('d', 'e')"
+    queries += weft.sql(f"-- name: either\nSELECT count(*) AS n FROM s [RANGE '60 s'] WHERE {either}")
     queries += weft.sql("-- name: rows\nSELECT k, count(*) AS n FROM s [ROWS 3 SLIDE 2] GROUP BY k")
     plan = weft.plan(queries)
     weft.run(plan, table, time="ts")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
@@ -17,12 +17,13 @@ import pyarrow as pa
 
 from weft.aggregates import AggregateFunction, Monoid, Part, named
 from weft.aggregates.part import part as make_part
+from weft.engine.bind import Join, bind_plan, with_tables
 from weft.errors import QueryError
 from weft.expr import arrow_type, check, check_predicate, sql_type
 from weft.final import check_technique
 from weft.plan import Plan, Tree
 from weft.query import Aggregate, Column, Expr, Query, Window
-from weft.slicing import Progression
+from weft.slicing import SLICERS, Progression, reduce_progressions
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,11 @@ class Grouping:
         """The predicates of its queries."""
         return tuple(dict.fromkeys(p for needing in self.needed_by for p in needing))
 
+    @property
+    def needs(self) -> dict[Part, tuple[int, ...]]:
+        """Which predicates need each part."""
+        return dict(zip(self.parts, self.needed_by))
+
 
 @dataclass(frozen=True)
 class Program:
@@ -97,6 +103,7 @@ class Program:
     predicates: tuple[Expr | None, ...]
     progressions: tuple[Progression, ...]
     strict: bool = False
+    joins: tuple[Join, ...] = ()
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -115,9 +122,31 @@ class Program:
         return any(g.axis is Axis.ROWS for g in self.groupings)
 
     @cached_property
+    def families(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
+        """The predicates of each grouping, those of a tree together; trees with one in common are one."""
+        families: list[list[set[int]]] = [[] for _ in self.groupings]
+        members: dict[tuple[int, int], set[int]] = {}
+        for entry in self.entries:
+            members.setdefault((entry.grouping, entry.tree), set()).add(entry.predicate)
+        for (grouping, _), predicates in members.items():
+            apart = [each for each in families[grouping] if not each & predicates]
+            joined = predicates.union(*(each for each in families[grouping] if each & predicates))
+            families[grouping] = [*apart, joined]
+        return tuple(tuple(tuple(sorted(each)) for each in some) for some in families)
+
+    @cached_property
+    def edges(self) -> dict[tuple[int, int], tuple[Progression, ...]]:
+        """Where the queries of each grouping and predicate need their rows cut."""
+        needed: dict[tuple[int, int], list[Progression]] = {}
+        for entry in self.entries:
+            cut = SLICERS[self.trees[entry.tree].slicer]
+            needed.setdefault((entry.grouping, entry.predicate), []).extend(cut(entry.query.window))
+        return {where: reduce_progressions(some) for where, some in needed.items()}
+
+    @cached_property
     def queries(self) -> tuple[Query, ...]:
-        """The queries, in the plan's order."""
-        return tuple(e.query for e in self.entries)
+        """The queries as they were asked, in the plan's order, which is that of the entries."""
+        return self.plan.queries
 
     @cached_property
     def trees(self) -> tuple[Tree, ...]:
@@ -128,6 +157,7 @@ class Program:
     def fingerprint(self) -> str:
         """A hash of queries, columns and time: what a checkpoint must have been written by."""
         types = [(name, str(self.schema.field(name).type)) for name in self.columns]
+        types += [(name, str(type)) for join in self.joins for name, _, type in join.columns]
         text = repr((sorted(map(repr, self.queries)), types, self.time))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -156,20 +186,29 @@ class Program:
 
     def _keys(self, entry: Entry) -> list[tuple[str, pa.DataType]]:
         grouping = self.groupings[entry.grouping]
-        return list(zip(grouping.keys, grouping.key_types))
+        return list(zip(entry.query.result_keys, grouping.key_types))
 
     def _bounds(self) -> list[tuple[str, pa.DataType]]:
         return [("window_start", self.time_type), ("window_end", self.time_type)]
 
 
-def compile_plan(plan: Plan, schema: pa.Schema, time: str, strict: bool = False, buckets: int = 1) -> Program:
+def compile_plan(
+    plan: Plan,
+    schema: pa.Schema,
+    time: str,
+    strict: bool = False,
+    buckets: int = 1,
+    tables: Mapping[str, pa.Schema] | None = None,
+) -> Program:
     """Check a plan against a stream's schema and make it ready to run in so many buckets.
 
     ``strict`` lets a value that cannot be computed (a division by zero, say) stop the run instead of
-    being null and counted.
+    being null and counted. ``tables`` are the schemas of the static tables that queries may join.
     """
     _check_names(plan.queries)
     _check_time(schema, time)
+    asked, (plan, joins) = plan, bind_plan(plan, schema, tables or {})
+    rows = with_tables(schema, joins)
     predicates = list(dict.fromkeys(q.predicate for q in plan.queries))
     places = list(dict.fromkeys(place for q in plan.queries for place in _places(q)))
     parts: list[dict[Part, int]] = [{} for _ in places]
@@ -178,7 +217,7 @@ def compile_plan(plan: Plan, schema: pa.Schema, time: str, strict: bool = False,
         for query in tree.queries:
             grouping = places.index(_places(query)[-1])
             try:
-                answers = _check_query(query, schema, time, parts[grouping])
+                answers = _check_query(query, rows, time, parts[grouping])
             except QueryError as error:
                 raise error.of(query.name) from None
             predicate = predicates.index(query.predicate)
@@ -186,14 +225,15 @@ def compile_plan(plan: Plan, schema: pa.Schema, time: str, strict: bool = False,
             entries.append(Entry(query, number, grouping, predicate, answers, bucket))
     _check_techniques(plan, entries, parts)
     program = Program(
-        plan,
+        asked,
         schema,
         time,
         tuple(entries),
-        _groupings(places, parts, schema, plan, entries),
+        _groupings(places, parts, rows, plan, entries),
         tuple(predicates),
         plan.progressions,
         strict,
+        joins,
     )
     for query in plan.queries:
         try:
@@ -258,8 +298,8 @@ def _check_query(query: Query, schema: pa.Schema, time: str, parts: dict[Part, i
         raise QueryError(f"its windows are over {query.time!r}, but the stream's time column is {time!r}")
     if query.predicate is not None:
         check_predicate(query.predicate, schema)
-    for name in query.group_by:
-        check(Column(name), schema)
+    for column in query.keys:
+        check(column, schema)
     columns = query.result_columns
     for name in columns:
         if columns.count(name) > 1:

@@ -76,7 +76,7 @@ def plan(
 
     in_time = [q for q in chosen if not q.window.rows]
     plans = [planned(in_time, found, rate)] if in_time else []
-    for some in numbered_alike(q for q in chosen if q.window.rows):
+    for some in numbered_alike([q for q in chosen if q.window.rows]):
         plans.append(at_rate(planned(some, find_strategy("share-all"), ROW_A_MICROSECOND), rate))
     return joined(plans, chosen) if len(plans) > 1 else plans[0]
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from weft.engine.sharing import Choice, total
 from weft.spark.job import Outcome
 
 
@@ -16,7 +17,7 @@ class Progress:
     ``watermark`` is in microseconds since the epoch, ``watermark_lag`` the seconds it is behind the clock.
     ``seconds`` is the time the step took, of which ``breakdown`` says where it went; ``late`` rows missed
     at least one of their windows, ``untimed`` rows had no event time, ``bad`` counts values and rows that
-    could not be read or computed.
+    could not be read or computed. ``sharing`` says how rows became partials, group-by by group-by.
     """
 
     seq: int
@@ -35,6 +36,7 @@ class Progress:
     seconds: float
     breakdown: Mapping[str, float]
     skipped_files: tuple[str, ...] = ()
+    sharing: tuple[Choice, ...] = ()
 
 
 def measured(
@@ -68,4 +70,5 @@ def measured(
         seconds=seconds,
         breakdown={name: round(value, 4) for name, value in breakdown.items()},
         skipped_files=(*skipped, *(name for name in reports[0]["skipped"])),
+        sharing=tuple(total(map(Choice.from_dict, reports[0]["choices"]))),
     )

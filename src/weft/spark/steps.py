@@ -26,7 +26,9 @@ from weft.spark.inputs import NoRows
 from weft.spark.job import Outcome, one_task, run_job
 from weft.spark.progress import Progress, measured
 from weft.spark.step import Carried, Saved, Step
+from weft.spark.tables import Sender
 from weft.spark.tasks import Input
+from weft.tables import Tables
 
 REMEMBERED = 64
 Rows = Callable[[], tuple[DataFrame, Input, tuple[str, ...]]]
@@ -48,7 +50,9 @@ class Steps:
         sink: Sink,
         lateness: int,
         buckets: int,
+        tables: Tables,
     ) -> None:
+        self.tables = tables
         self.spark, self.program, self.store, self.sink = spark, program, store, sink
         self.lateness = lateness
         self.buckets = store.last.buckets if store.last else buckets
@@ -56,6 +60,7 @@ class Steps:
         self._lock = threading.Lock()
         self._session = spark.newSession()
         self._carried = Carried(program)
+        self._sender = Sender(spark, tables)
         self._history = {store.last.token: store.last.seq} if store.last else {}
 
     def batch(self, batch_id: int, rows: Rows) -> Progress | None:
@@ -105,7 +110,8 @@ class Steps:
             saved=saved,
         )
         listed = time.perf_counter()
-        outcome = run_job(frame, input, self.program, self._carried, step)
+        tables = self._sender.carried(self.program)
+        outcome = run_job(frame, input, self.program, self._carried, step, tables)
         ran = time.perf_counter()
         self._deliver(outcome, saved.seq)
         delivered = time.perf_counter()

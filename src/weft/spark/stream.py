@@ -6,7 +6,7 @@ import datetime
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -28,6 +28,7 @@ from weft.spark.run import Run
 from weft.spark.sinks import as_sink
 from weft.spark.sources import FilesBatches, FrameBatches
 from weft.spark.steps import Steps
+from weft.tables import Tables, TableSource
 
 
 def stream(
@@ -47,6 +48,7 @@ def stream(
     strategy: str = "share-all",
     technique: str = "auto",
     strict: bool = False,
+    tables: Mapping[str, TableSource] | None = None,
 ) -> Run:
     """Answer all queries over a streaming DataFrame, or over files as they arrive; returns at once.
 
@@ -54,6 +56,8 @@ def stream(
     ``"available now"``: take what is there and end. Then ``close_at_end`` answers the windows still open.
     ``idle_timeout`` answers them whenever no row has come for so long. Rows that come later for windows
     so answered are late. Without ``checkpoint``, state lives in a temporary folder and ends with the run.
+    ``tables`` are the static tables that queries join, by name; what has changed is read again before
+    each batch.
     """
     session = session_of(source, spark)
     if isinstance(source, DataFrame) and not source.isStreaming:
@@ -70,8 +74,16 @@ def stream(
     if not isinstance(queries, Plan):
         # So that a checkpoint does not depend on the order in which queries are written.
         queries = sorted(map(window_query, queries), key=lambda q: q.name)
+    beside = Tables(tables)
     program = prepare(
-        source, queries, time, strategy=strategy, technique=technique, nodes=buckets, strict=strict
+        source,
+        queries,
+        time,
+        strategy=strategy,
+        technique=technique,
+        nodes=buckets,
+        strict=strict,
+        tables=beside,
     )
     store.check(program)
     sink = as_sink(sink, session)
@@ -79,7 +91,7 @@ def stream(
         {q.name: program.result_schema(q.name) for q in program.queries},
         store.stream if kept is None else "run",
     )
-    steps = Steps(session, program, store, sink, waiting, buckets)
+    steps = Steps(session, program, store, sink, waiting, buckets, beside)
     batches = FilesBatches(source, session) if isinstance(source, Files) else FrameBatches(source, program)
     writer = batches.frame.writeStream.option("checkpointLocation", join(place, "spark"))
     return Run(_triggered(writer, trigger_options), steps, batches, idle, close_at_end, on_progress, kept)

@@ -72,7 +72,7 @@ def read_join(statement: Statement) -> JoinQuery:
         parts.names = Names.of(sides, [Snippet(text, node) for node in _grouped(tree)])
         for node in (*tree.expressions, tree.args["group"]):
             parts.names.put(text, node)
-        grouping = _Grouping(text, tree, frozenset(), items, rest)
+        grouping = _Grouping(text, tree, {}, items, rest)
         parts.window = _one_window(text, grouping.clauses, rest, grouping).window
         parts.group_by = grouping.columns
     return assemble_join(parts)
