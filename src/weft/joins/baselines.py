@@ -64,7 +64,7 @@ class Parts:
         if batch is None or not self.selections[side]:
             return None
         numbers, bits = signatures(list(self.selections[side]), Evaluator(batch.table), batch.times.size)
-        return bits[numbers]
+        return bits[numbers] if numbers.size else np.repeat(bits, batch.times.size, axis=0)
 
 
 def _taken(batch: Timed | None, signed: np.ndarray | None, wanted: np.ndarray | None) -> Timed | None:
