@@ -22,14 +22,14 @@ from weft.errors import JobError
 from weft.optimize import LivePlanner
 from weft.optimize import plan as make_plan
 from weft.plan import Plan
-from weft.query import Query
+from weft.query import JoinQuery, Query
 from weft.tables import Batch, Tables, TableSource, as_table
 
 ROWS_AT_ONCE = 1 << 20
 
 
 def run(
-    queries: Iterable[Query | QueryBuilder] | Plan,
+    queries: Iterable[Query | QueryBuilder | JoinQuery] | Plan,
     batches: Batch | Iterable[Batch],
     time: str,
     lateness: str | datetime.timedelta = "0 s",
@@ -153,8 +153,11 @@ class LocalRun:
         """Let a query take the place of the one of its name, with the next batch."""
         return self._registry.replace(query, name)
 
-    def step(self, batch: Batch) -> dict[str, pa.Table]:
-        """Take in a batch and answer the windows that the watermark has then passed."""
+    def step(self, batch: Batch, watermark: int | None = None) -> dict[str, pa.Table]:
+        """Take in a batch and answer the windows that the watermark has then passed.
+
+        ``watermark`` is one known otherwise: no row after this batch is earlier.
+        """
         self._change()
         table = as_table(batch)
         self._check(table.schema)
@@ -171,9 +174,8 @@ class LocalRun:
             pieces += made.pieces
             choices += made.choices
         self.choices = total(choices)
-        if self.seen.max_time is not None:
-            now = self.seen.max_time - self.lateness
-            self.watermark = now if self.watermark is None else max(self.watermark, now)
+        latest = [] if self.seen.max_time is None else [self.seen.max_time - self.lateness]
+        self.watermark = max((w for w in (self.watermark, watermark, *latest) if w is not None), default=None)
         return self._final(pieces, self.watermark)
 
     def close(self) -> dict[str, pa.Table]:

@@ -80,7 +80,7 @@ def partial(
     if not batch.num_rows:
         return made
     batch, bad_keys = enrichment.extend(batch, program.strict)
-    times, keep = _times(batch.column(program.time))
+    times, keep = read_times(batch.column(program.time))
     evaluator = Evaluator(batch, strict=program.strict)
     signed = signatures(program.predicates, evaluator, batch.num_rows)
     if program.windows:
@@ -110,7 +110,7 @@ def _one_chunk(batch: pa.RecordBatch | pa.Table, program: Program) -> pa.RecordB
     return batch
 
 
-def _times(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+def read_times(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Event times in microseconds (rounded down), and which rows have one (empty: all)."""
     if column.type.unit == "ns":
         nanoseconds = column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)

@@ -19,6 +19,7 @@ from weft.engine.partial import Seen
 from weft.engine.program import Origin, Program, compile_plan
 from weft.errors import JobError, QueryError, WeftError
 from weft.optimize import LivePlanner
+from weft.optimize.planner import window_query
 from weft.plan import Plan
 from weft.query import Query
 from weft.sql import sql
@@ -233,8 +234,9 @@ def read_query(query: Asked, name: str | None = None) -> Query:
         found = sql(query)
         if len(found) != 1:
             raise QueryError(f"this text has {len(found)} queries", hint="give one at a time")
-        query = found[0]
-    read = query if isinstance(query, Query) else query.build()
+        read = window_query(found[0])
+    else:
+        read = window_query(query)
     return read if name is None else read.renamed(name)
 
 

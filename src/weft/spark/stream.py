@@ -15,14 +15,15 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from weft.builder import QueryBuilder
 from weft.duration import parse_duration
 from weft.engine.program import check_names, compile_plan
-from weft.engine.registry import Registry, read_query
+from weft.engine.registry import Registry
 from weft.engine.store import SliceStore
 from weft.errors import JobError
 from weft.files import Files
 from weft.filesystem import join, uri
 from weft.optimize import LivePlanner
+from weft.optimize.planner import window_query
 from weft.plan import Plan
-from weft.query import Query
+from weft.query import JoinQuery, Query
 from weft.sinks import CheckingSink, Sink
 from weft.spark.prepare import check_buckets, schema_of, session_of
 from weft.spark.progress import Progress
@@ -35,7 +36,7 @@ from weft.tables import Tables, TableSource
 
 def stream(
     source: DataFrame | Files,
-    queries: Iterable[Query | QueryBuilder] | Plan,
+    queries: Iterable[Query | QueryBuilder | JoinQuery] | Plan,
     time: str,
     *,
     sink: Sink | Callable[..., Any],
@@ -80,7 +81,7 @@ def stream(
     sink, beside = as_sink(sink, session), Tables(tables)
     given = queries if isinstance(queries, Plan) else None
     planner = LivePlanner.of(given) if given else LivePlanner(strategy, technique, buckets)
-    base = tuple(map(read_query, queries.queries if isinstance(queries, Plan) else queries))
+    base = tuple(map(window_query, queries.queries if isinstance(queries, Plan) else queries))
     check_names(base)
     schema = source.stream_schema() if isinstance(source, Files) else schema_of(source)
     before = store.version()
