@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from weft.builder import QueryBuilder
 from weft.duration import parse_duration
-from weft.engine.final import END, final
+from weft.engine.final import END, closing_time, final
 from weft.engine.migrate import Migration
 from weft.engine.partial import Seen, partial
 from weft.engine.program import Program, compile_plan
@@ -160,6 +160,16 @@ class LocalRun:
         self._registry.close()
         self.watermark = END
         return self._final([], END)
+
+    def flush(self) -> dict[str, pa.Table] | None:
+        """Answer every window that holds a row so far, and go on; None where none is open."""
+        if self.seen.max_time is None:
+            return None
+        until = closing_time(self.program, self.seen.max_time)
+        if self.watermark is not None and self.watermark >= until:
+            return None
+        self.watermark = until
+        return self._final([], until)
 
     def shutdown(self) -> None:
         """Let the threads go."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import shutil
 import tempfile
 from collections.abc import Iterable
@@ -10,7 +9,6 @@ from dataclasses import dataclass, field, replace
 
 import oracle
 import pyarrow as pa
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -22,7 +20,7 @@ from weft.engine.manifest import Layer
 from weft.engine.migrate import Migration
 from weft.engine.partial import Seen, partial
 from weft.engine.program import compile_plan
-from weft.engine.registry import Change, Registry
+from weft.engine.registry import Registry
 from weft.engine.state import State, merge_pieces
 from weft.engine.versions import Version, read_version, registry_file
 from weft.optimize import LivePlanner
@@ -186,7 +184,9 @@ class World:
         here = len(self.batches)
         for life in self.lives:
             entry = entries.get(life.query.name)
-            if life.end is None and (entry is None or (entry.query, entry.origin.since) != (life.query, life.since)):
+            if life.end is None and (
+                entry is None or (entry.query, entry.origin.since) != (life.query, life.since)
+            ):
                 life.end = here
         living = {life.query.name for life in self.lives if life.end is None}
         for name, entry in entries.items():
@@ -204,7 +204,9 @@ class World:
         assert len(rounds) == len(life.rounds)
         for got, expected in zip(life.rounds, rounds):
             if not life.query.window.rows:
-                expected = {n: [r for r in rs if r["window_start"] >= life.since] for n, rs in expected.items()}
+                expected = {
+                    n: [r for r in rs if r["window_start"] >= life.since] for n, rs in expected.items()
+                }
             found = list(oracle.differences(life.query, got, expected[life.query.name], 1e-9))
             assert not found, (life.query, life.since, found)
 

@@ -14,7 +14,7 @@ from weft.builder import QueryBuilder
 from weft.engine.due import NEVER
 from weft.engine.history import origin_of
 from weft.engine.program import Origin, Program, compile_plan
-from weft.errors import JobError, QueryError, WeftError
+from weft.errors import JobError, NameTaken, QueryError, UnknownQuery, WeftError
 from weft.optimize import LivePlanner
 from weft.plan import Plan
 from weft.query import Query
@@ -135,9 +135,9 @@ class Registry:
                 raise JobError("the run has ended; its queries cannot change any more")
             known = self._names()
             if leaves and name not in known:
-                raise QueryError("there is no such query", query=name, hint=_known(known))
+                raise UnknownQuery("there is no such query", query=name, hint=_known(known))
             if not leaves and name in known:
-                raise QueryError(
+                raise NameTaken(
                     "there is a query of this name already",
                     query=name,
                     hint="replace it, or take another name",
@@ -169,12 +169,9 @@ class Registry:
         return names
 
     def _change(self, asked: _Asked) -> Change:
-        entry = self.program.by_name.get(asked.name)
-        if asked.alone is None or entry is None:
+        if asked.alone is None:
             return Change(asked.name, self.program.version)
-        origin = entry.origin
-        when = None if origin.since == NEVER else _moment(origin.since, self.program.time_type.tz)
-        return Change(asked.name, self.program.version, when, origin.since <= origin.joined)
+        return joined(self.program, asked.name)
 
     def _fail(self, error: WeftError) -> None:
         with self._lock:
@@ -183,6 +180,16 @@ class Registry:
         for asked in failed:
             if not asked.future.done():
                 asked.future.set_exception(error)
+
+
+def joined(program: Program, name: str) -> Change:
+    """How a query of a program came to it."""
+    entry = program.by_name.get(name)
+    if entry is None:
+        return Change(name, program.version)
+    origin = entry.origin
+    when = None if origin.since == NEVER else _moment(origin.since, program.time_type.tz)
+    return Change(name, program.version, when, origin.since <= origin.joined)
 
 
 def read_query(query: Asked, name: str | None = None) -> Query:

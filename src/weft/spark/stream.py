@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import os
-import re
 import tempfile
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -13,16 +12,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from weft.builder import QueryBuilder
-from weft.duration import parse_duration
+from weft.duration import parse_duration, parse_trigger
 from weft.engine.store import SliceStore
 from weft.errors import JobError
 from weft.files import Files
 from weft.filesystem import join, uri
 from weft.plan import Plan
+from weft.progress import Progress
 from weft.query import Query
 from weft.sinks import Sink
 from weft.spark.prepare import check_buckets, prepare, session_of
-from weft.spark.progress import Progress
 from weft.spark.run import Run
 from weft.spark.sinks import as_sink
 from weft.spark.sources import FilesBatches, FrameBatches
@@ -93,9 +92,10 @@ def read_trigger(trigger: str | None) -> dict[str, Any]:
     """
     if trigger is None:
         return {}
-    if re.sub(r"[^a-z]", "", trigger.lower()) == "availablenow":
+    interval = parse_trigger(trigger)
+    if interval is None:
         return {"availableNow": True}
-    return {"processingTime": f"{parse_duration(trigger, 'trigger') // 1000} milliseconds"}
+    return {"processingTime": f"{interval // 1000} milliseconds"}
 
 
 def _triggered(writer: DataStreamWriter, options: dict[str, Any]) -> DataStreamWriter:
