@@ -38,7 +38,7 @@ from weft.plan import Plan
 from weft.progress import Progress
 from weft.query import Query
 from weft.report import Report
-from weft.sinks import ConsoleSink, FunctionSink, MemorySink, ParquetSink, Sink
+from weft.sinks import CheckingSink, ConsoleSink, FunctionSink, MemorySink, ParquetSink, Sink
 from weft.sql import sql
 
 PAUSE = 0.5
@@ -153,7 +153,7 @@ def _in_process(
     program = compile_plan(planned, schema, wanted.time, buckets=threads)
     interval = None if wanted.trigger is None else parse_trigger(wanted.trigger)
     return LocalStream(
-        LocalRun(program, wanted.lateness, threads),
+        LocalRun(program, wanted.lateness, threads, sink.check if isinstance(sink, CheckingSink) else None),
         batches,
         sink,
         pause=PAUSE if interval is None else interval / 1e6,
@@ -205,7 +205,8 @@ def _on_spark(
     spark = session(master or job.spark.master, job.spark.conf)
     wanted = job.stream
     with (
-        tempfile.TemporaryDirectory(prefix="weft-run-") as folder, stream(
+        tempfile.TemporaryDirectory(prefix="weft-run-") as folder,
+        stream(
             _spark_source(job, spark, folder),
             planned,
             wanted.time,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeAlias
 
@@ -90,13 +90,19 @@ class LocalRun:
     Queries may join and leave between batches, asked for from any thread.
     """
 
-    def __init__(self, program: Program, lateness: int = 0, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        program: Program,
+        lateness: int = 0,
+        threads: int | None = None,
+        accept: Callable[[Mapping[str, pa.Schema]], None] | None = None,
+    ) -> None:
         self.lateness = lateness
         self.threads = threads or os.cpu_count() or 1
         self.states = [State(program, bucket) for bucket in range(self.threads)]
         self.seen = Seen()
         self.watermark: int | None = None
-        self._registry = Registry(program, LivePlanner(program.plan))
+        self._registry = Registry(program, LivePlanner.of(program.plan), accept)
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="weft")
 
     @property

@@ -93,6 +93,8 @@ class Plan:
         return tuple(costs)
 
     def __str__(self) -> str:
+        if not self.trees:
+            return f"no query, by {self.strategy}"
         unit = f"{self.price.unit}/s"
         total = f"{self.cost:,.6g} {unit}"
         if self.price.unit == "ns":

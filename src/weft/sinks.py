@@ -29,7 +29,8 @@ class Sink(Protocol):
     """What a runner needs of a sink."""
 
     def open(self, schemas: Mapping[str, pa.Schema], stream: str) -> None:
-        """Make ready for the results of these queries; called once, before a run's first step."""
+        """Make ready for the results of these queries, all that there are; called before a run's first step,
+        and again before the first step after queries joined or left."""
         ...
 
     def deliver(self, results: Mapping[str, pa.Table], seq: int) -> None:
@@ -66,7 +67,14 @@ class MemorySink:
 
     def open(self, schemas: Mapping[str, pa.Schema], stream: str) -> None:
         """Remember the queries, so that those without results have an empty table."""
-        self._schemas = dict(schemas)
+        self.check(schemas)
+        self._schemas = {**self._schemas, **schemas}
+
+    def check(self, schemas: Mapping[str, pa.Schema]) -> None:
+        """Refuse columns that do not go together with the results there are."""
+        for name, schema in schemas.items():
+            if any(name in step and step[name].schema != schema for step in list(self.steps.values())):
+                raise _other_columns(name)
 
     def deliver(self, results: Mapping[str, pa.Table], seq: int) -> None:
         """Keep the step's results."""
@@ -100,23 +108,35 @@ class ParquetSink:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = uri(path)
         self._stream = "run"
-        self._names: tuple[str, ...] = ()
-        self._first = True
+        self._schemas: dict[str, pa.Schema] = {}
+        self._fresh: set[str] = set()
 
     def open(self, schemas: Mapping[str, pa.Schema], stream: str) -> None:
         """Make the folders, each with a file that has the columns and no row."""
-        self._stream, self._names, self._first = stream, tuple(schemas), True
+        self._stream = stream
+        self.check(schemas)
+        new = {name: schema for name, schema in schemas.items() if self._schemas.get(name) != schema}
+        self._schemas, self._fresh = dict(schemas), self._fresh | set(new)
         try:
-            for name, schema in schemas.items():
+            for name, schema in new.items():
                 self._write(schema.empty_table(), join(self._folder(name), "schema.parquet"))
         except OSError as error:
             raise JobError(f"cannot write results to '{self.path}': {error}; choose another path") from error
 
+    def check(self, schemas: Mapping[str, pa.Schema]) -> None:
+        """Refuse columns other than those of the results that are in the folder and stay there."""
+        for name, schema in schemas.items():
+            system, folder = resolve(self._folder(name))
+            infos = system.get_file_info(fs.FileSelector(folder, allow_not_found=True))
+            stays = [
+                i for i in infos if i.base_name.endswith(".parquet") and not self._goes(name, i.base_name)
+            ]
+            if any(pq.read_schema(system.open_input_file(i.path)) != schema for i in stays[:1]):
+                raise _other_columns(name)
+
     def deliver(self, results: Mapping[str, pa.Table], seq: int) -> None:
-        """Write the step's files; before a run's first, what an interrupted run left of this step goes."""
-        if self._first:
-            self._remove_from(seq)
-            self._first = False
+        """Write the step's files; before a query's first, what an interrupted run left of this step goes."""
+        self._remove_from(seq)
         for name, table in results.items():
             self._write(table, join(self._folder(name), f"{self._stream}-{seq:010}.parquet"))
 
@@ -132,9 +152,16 @@ class ParquetSink:
         system, path = resolve(place)
         write_atomically(system, path, out.getvalue())
 
+    def _goes(self, name: str, file: str) -> bool:
+        """Whether a file is the run's own to replace: a run without a checkpoint begins anew."""
+        return file == "schema.parquet" or (
+            self._stream == "run" and name not in self._schemas and file.startswith("run-")
+        )
+
     def _remove_from(self, seq: int) -> None:
-        """Remove the stream's files of this step and of later ones."""
-        for name in self._names:
+        """Remove the stream's files of this step and of later ones, of queries that were opened since."""
+        fresh, self._fresh = self._fresh, set()
+        for name in fresh:
             system, folder = resolve(self._folder(name))
             for info in system.get_file_info(fs.FileSelector(folder)):
                 stream, _, number = info.base_name.removesuffix(".parquet").rpartition("-")
@@ -220,6 +247,13 @@ class Sinks:
         with ExitStack() as closing:
             for sink in reversed(self.sinks):
                 closing.callback(sink.close)
+
+
+def _other_columns(name: str) -> JobError:
+    return JobError(
+        f"the results of query '{name}' so far have other columns or types than it would give now; "
+        "give the query another name, or the same columns"
+    )
 
 
 def _cell(value: Any) -> str:

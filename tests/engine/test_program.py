@@ -98,9 +98,3 @@ def test_subtracting_is_refused_for_a_maximum_and_for_a_float_sum_before_anythin
 @pytest.mark.parametrize("name", TECHNIQUES)
 def test_every_technique_has_a_cost(name: str) -> None:
     assert find_omega(name).formula
-
-
-def test_the_fingerprint_tells_other_queries_from_the_same() -> None:
-    one = "SELECT count(*) AS n FROM t [RANGE '1 min']"
-    assert ready(one).fingerprint == ready(one).fingerprint
-    assert ready(one).fingerprint != ready(one.replace("1 min", "2 min")).fingerprint

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import os
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,7 +20,8 @@ from weft.engine.manifest import Layer, Manifest
 from weft.engine.partial import partial
 from weft.engine.program import Program, compile_plan
 from weft.engine.state import Piece, State
-from weft.engine.store import SliceStore, layout
+from weft.engine.store import SliceStore
+from weft.engine.versions import Version
 from weft.errors import CheckpointError
 
 START = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
@@ -51,8 +53,7 @@ def manifest(
         token=f"t{seq}",
         kind="batch",
         batch_id=seq - 1 if batch_id is None else batch_id,
-        fingerprint=layout(program),
-        queries=tuple(q.name for q in program.queries),
+        version=program.version,
         buckets=1,
         watermark=None,
         seen={"rows": 0, "late": 0, "untimed": 0, "bad": 0, "max_time": None},
@@ -124,7 +125,6 @@ def test_a_checkpoint_opens_where_it_was(tmp_path: Path, program: Program) -> No
     again = SliceStore(str(tmp_path))
     assert again.last == manifest(program, 2)
     assert again.stream == store.stream
-    again.check(program)
     assert [again.is_done(batch_id) for batch_id in (0, 1, 2)] == [True, True, False]
 
 
@@ -194,14 +194,57 @@ def test_two_runs_at_once_are_noticed(tmp_path: Path, program: Program) -> None:
         other.publish(manifest(program, 1))
 
 
-def test_other_queries_are_named(tmp_path: Path, program: Program) -> None:
-    SliceStore(str(tmp_path)).publish(manifest(program, 1))
-    other = compile_plan(weft.plan(weft.sql(QUERIES)[:1]), batch(0).schema, "ts")
-    with pytest.raises(CheckpointError, match=r"other queries \(it and this run differ in 'long'\)"):
-        SliceStore(str(tmp_path)).check(other)
-    turned = compile_plan(weft.plan(weft.sql(QUERIES)[::-1]), batch(0).schema, "ts")
-    with pytest.raises(CheckpointError, match="same names"):
-        SliceStore(str(tmp_path)).check(turned)
+def test_the_version_of_the_next_step_is_found(tmp_path: Path, program: Program) -> None:
+    store = SliceStore(str(tmp_path))
+    assert (store.version(), store.next_version()) == (None, 1)
+    for number, seq in ((1, 1), (2, 2), (3, 3)):
+        store.write_version(Version.of(replace(program, version=number), seq, program.queries))
+    assert store.version() == Version.of(program, 1, program.queries), (
+        "as after a crash before the first commit"
+    )
+    store.publish(manifest(program, 1))
+    again = SliceStore(str(tmp_path))
+    assert again.version().version == 2
+    assert again.next_version() == 4, "a number is never given twice"
+    with pytest.raises(CheckpointError, match="another run has changed the queries"):
+        again.write_version(Version.of(program, 1, ()))
+
+
+def test_versions_that_no_layer_needs_are_swept_away(tmp_path: Path, program: Program) -> None:
+    store = SliceStore(str(tmp_path))
+    for number in (1, 2, 3, 4):
+        store.write_version(Version.of(replace(program, version=number), number, ()))
+    layers = add_layer(str(tmp_path), (), pieces_of(0, program), State(program), (1, "a"), None, program)
+    store.publish(manifest(program, 1, layers))
+    store.publish(replace(manifest(program, 2, layers), version=3))
+    SliceStore(str(tmp_path))
+    left = sorted(int(p.stem) for p in (tmp_path / "registry").iterdir())
+    assert left == [1, 3, 4], "that of the layer, of the last step, and of the next"
+
+
+def test_a_damaged_version_is_said(tmp_path: Path, program: Program) -> None:
+    store = SliceStore(str(tmp_path))
+    store.write_version(Version.of(program, 1, ()))
+    path = tmp_path / "registry" / "0000000001.json"
+    path.write_text(path.read_text().replace('"short"', '"shirt"'))
+    with pytest.raises(CheckpointError, match=r"damaged, .*its checksum does not match; restore"):
+        store.version()
+    path.unlink()
+    store.publish(manifest(program, 1))
+    with pytest.raises(CheckpointError, match=r"queries of checkpoint .* are missing"):
+        store.version()
+
+
+def test_another_stream_is_refused(program: Program) -> None:
+    version = Version.of(program, 1, program.queries)
+    version.check(program.schema, "ts", "here")
+    with pytest.raises(CheckpointError, match="time column is 'ts', not 'when'"):
+        version.check(program.schema, "when", "here")
+    other = pa.schema([f if f.name != "x" else pa.field("x", pa.string()) for f in program.schema])
+    with pytest.raises(CheckpointError, match="column 'x' is int64, not string"):
+        version.check(other, "ts", "here")
+    with pytest.raises(CheckpointError, match="column 'x' is int64, not missing"):
+        version.check(program.schema.remove(2), "ts", "here")
 
 
 def test_a_place_that_cannot_be_used(tmp_path: Path) -> None:
@@ -220,7 +263,7 @@ def test_slice_files_are_checked(tmp_path: Path, program: Program) -> None:
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
     with pytest.raises(CheckpointError, match=f"damaged, '{path}'"):
-        read_layer(str(tmp_path), layer, 0)
+        read_layer(str(tmp_path), layer, 0, program)
     path.unlink()
     with pytest.raises(CheckpointError, match=f"missing, '{path}'"):
-        read_layer(str(tmp_path), layer, 0)
+        read_layer(str(tmp_path), layer, 0, program)

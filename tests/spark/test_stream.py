@@ -214,14 +214,17 @@ def test_state_stays_small_on_a_long_stream(start: Start, tmp_path: Path) -> Non
     assert len(list((tmp_path / "checkpoint" / "manifests").iterdir())) <= 10
 
 
-def test_other_queries_are_refused(start: Start, tmp_path: Path) -> None:
+def test_another_stream_is_refused(start: Start, tmp_path: Path) -> None:
     trades.write(trades.table(100), tmp_path / "in", files=1)
     start(sink=MemorySink()).await_done()
-    with pytest.raises(CheckpointError, match=r"belongs to other queries.*'everything'"):
-        start(sink=MemorySink(), queries=trades.queries()[:2])
-    changed = weft.sql(trades.QUERIES.replace("90 s", "95 s"))
-    with pytest.raises(CheckpointError, match="same names"):
-        start(sink=MemorySink(), queries=changed)
+    with pytest.raises(CheckpointError, match="column 'volume' is int64, not string"):
+        start(
+            Files(
+                tmp_path / "in",
+                schema={"ts": "timestamp", "symbol": "string", "price": "double", "volume": "string"},
+            ),
+            sink=MemorySink(),
+        )
 
 
 def test_missing_state_is_said(start: Start, rows: pa.Table, tmp_path: Path) -> None:

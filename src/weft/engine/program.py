@@ -205,7 +205,7 @@ def compile_plan(
     ``strict`` lets a value that cannot be computed (a division by zero, say) stop the run instead of
     being null and counted. ``origins`` are those of queries that came while the stream ran.
     """
-    _check_names(plan.queries)
+    check_names(plan.queries)
     _check_time(schema, time)
     came = {q.name: (origins or {}).get(q.name, Origin()) for q in plan.queries}
     predicates = _numbered(q.predicate for q in plan.queries)
@@ -286,7 +286,8 @@ def _check_techniques(plan: Plan, entries: Sequence[Entry], parts: Sequence[dict
         check_technique(tree.technique, monoids)
 
 
-def _check_names(queries: Sequence[Query]) -> None:
+def check_names(queries: Sequence[Query]) -> None:
+    """Refuse queries of the same name."""
     seen: set[str] = set()
     for query in queries:
         if query.name in seen:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TypeAlias
+
+import pyarrow as pa
 
 from weft.aggregates.registry import DEFINED
 from weft.builder import QueryBuilder
@@ -56,15 +58,20 @@ class Registry:
     >>> text = "-- name: {}\\nSELECT count(*) AS n FROM s [RANGE '{} s']"
     >>> plan = weft.plan(weft.sql(text.format("a", 4)))
     >>> program = compile_plan(plan, pa.schema({"ts": pa.timestamp("us")}), "ts")
-    >>> registry = Registry(program, LivePlanner(plan))
+    >>> registry = Registry(program, LivePlanner.of(plan))
     >>> asked = registry.add(text.format("b", 2))
     >>> registry.commit(registry.fold(max_time=9_000_000, watermark=9_000_000))
     >>> asked.result().exact_from, asked.result().version
     (datetime.datetime(1970, 1, 1, 0, 0, 8), 2)
     """
 
-    def __init__(self, program: Program, planner: LivePlanner) -> None:
-        self.program, self._planner = program, planner
+    def __init__(
+        self,
+        program: Program,
+        planner: LivePlanner,
+        accept: Callable[[Mapping[str, pa.Schema]], None] | None = None,
+    ) -> None:
+        self.program, self._planner, self._accept = program, planner, accept
         self._lock = threading.Lock()
         self._asked: list[_Asked] = []
         self._folded: list[_Asked] = []
@@ -83,6 +90,21 @@ class Registry:
         """Let a query take the place of the one of the same name."""
         read = read_query(query, name)
         return self._ask(read.name, read, leaves=True)
+
+    def rebase(self, before: Iterable[Query], given: Iterable[Query]) -> None:
+        """Ask for what has changed in the queries that runs are started with; all others are left alone."""
+        old, new = ({q.name: q for q in queries} for queries in (before, given))
+        for name in {**old, **new}:
+            query, entry = new.get(name), self.program.by_name.get(name)
+            if query == old.get(name):
+                continue
+            if query is None:
+                if entry is not None:
+                    self.drop(name)
+            elif entry is None:
+                self.add(query)
+            elif entry.query != query:
+                self.replace(query)
 
     def fold(self, max_time: int | None, watermark: int | None, version: int | None = None) -> Program | None:
         """All changes asked for as one new program, for a stream that has come so far; None without any.
@@ -158,7 +180,10 @@ class Registry:
                         query=query.name,
                         hint="define the new one under another name",
                     )
-        return self.compiled(self._planner.alone(query), {}, 0)
+        alone = self.compiled(self._planner.alone(query), {}, 0)
+        if self._accept is not None:
+            self._accept({query.name: alone.result_schema(query.name)})
+        return alone
 
     def _names(self) -> set[str]:
         """The names in use once all that was asked for is done."""

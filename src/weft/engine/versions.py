@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
+import pyarrow as pa
+
 from weft.engine.layout import Layout
 from weft.engine.manifest import seal, unseal
 from weft.engine.program import Origin, Program
@@ -41,7 +43,7 @@ class Version:
         origins = {e.query.name: e.origin for e in program.entries}
         return cls(program.version, seq, program.time, types, program.queries, origins, base, program.layout)
 
-    def check(self, time: str, types: Mapping[str, str], place: str) -> None:
+    def check(self, schema: pa.Schema, time: str, place: str) -> None:
         """Refuse a stream of another time column, or of columns of other types."""
         remedy = "use another checkpoint directory, or the same stream"
         if time != self.time:
@@ -50,10 +52,11 @@ class Version:
                 + remedy
             )
         for name, type in self.types.items():
-            if types.get(name) != type:
+            found = str(schema.field(name).type) if name in schema.names else "missing"
+            if found != type:
                 raise CheckpointError(
-                    f"checkpoint '{place}' belongs to a stream whose column '{name}' is {type}, not "
-                    f"{types.get(name, 'missing')}; {remedy}"
+                    f"checkpoint '{place}' belongs to a stream whose column '{name}' is {type}, not {found}; "
+                    + remedy
                 )
 
     def to_json(self) -> bytes:

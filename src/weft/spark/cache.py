@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from weft.engine.layers import catch_up, rebuild
+from weft.engine.migrate import Migration
 from weft.engine.program import Program
 from weft.engine.state import State
 from weft.spark.step import Saved
@@ -23,6 +24,8 @@ def take(saved: Saved, bucket: int, watermark: int | None, program: Program) -> 
     """The state of a bucket after the last step, and how it was had: held, caught up, or rebuilt."""
     layers = saved.layers[bucket] if saved.layers else ()
     token, state = _held.pop((saved.place, bucket), ("", None))
+    if state is not None and state.program.version != program.version:
+        state = Migration(state.program.layout, program).state(state)
     if state is not None and token == saved.before:
         return state, "held"
     if state is not None and token in saved.history:

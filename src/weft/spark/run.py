@@ -7,13 +7,16 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from weft.builder import QueryBuilder
 from weft.engine.program import Program
+from weft.engine.registry import Change
 from weft.errors import WeftError
 from weft.plan import Plan
 from weft.progress import Progress
@@ -65,6 +68,21 @@ class Run:
         """The queries that are answered."""
         return self._steps.program.queries
 
+    def add(self, query: Query | QueryBuilder | str, name: str | None = None) -> Future[Change]:
+        """Let a query (or one in SQL) join with the next batch; what is wrong with it is raised at once.
+
+        The future has a ``Change`` once a batch has taken it: from which window on the query is exact.
+        """
+        return self._steps.registry.add(query, name)
+
+    def drop(self, name: str) -> Future[Change]:
+        """Let a query leave before the next batch; its open windows are not answered."""
+        return self._steps.registry.drop(name)
+
+    def replace(self, query: Query | QueryBuilder | str, name: str | None = None) -> Future[Change]:
+        """Let a query take the place of the one of its name, with the next batch."""
+        return self._steps.registry.replace(query, name)
+
     @property
     def progress(self) -> list[Progress]:
         """What the latest steps did, oldest first."""
@@ -111,7 +129,7 @@ class Run:
     def _batch(self, batch: DataFrame, batch_id: int) -> None:
         """Called by Spark with each micro-batch."""
         try:
-            progress = self._steps.batch(batch_id, lambda: self._batches.rows(batch))
+            progress = self._steps.batch(batch_id, lambda program: self._batches.rows(batch, program))
             if progress is not None:
                 if progress.rows:
                     self._heard = time.monotonic()
@@ -152,6 +170,7 @@ class Run:
             self._on_progress(progress)
 
     def _finish(self) -> None:
+        self._steps.registry.close()
         try:
             self._steps.sink.close()
         except Exception as error:

@@ -22,7 +22,7 @@ class Batches(Protocol):
 
     frame: DataFrame
 
-    def rows(self, batch: DataFrame) -> tuple[DataFrame, Input, tuple[str, ...]]:
+    def rows(self, batch: DataFrame, program: Program) -> tuple[DataFrame, Input, tuple[str, ...]]:
         """The rows of one of Spark's batches: a frame, how tasks read it, and the files left out."""
         ...
 
@@ -30,13 +30,13 @@ class Batches(Protocol):
 class FrameBatches:
     """Rows of a streaming DataFrame, handed from the JVM to Python."""
 
-    def __init__(self, frame: DataFrame, program: Program) -> None:
-        self.program = program
-        self.frame, self._input = rows_of(frame, program)
+    def __init__(self, frame: DataFrame) -> None:
+        # With all its columns: a query that joins later may read any of them.
+        self.frame = frame
 
-    def rows(self, batch: DataFrame) -> tuple[DataFrame, Input, tuple[str, ...]]:
-        """The batch itself."""
-        return batch, self._input, ()
+    def rows(self, batch: DataFrame, program: Program) -> tuple[DataFrame, Input, tuple[str, ...]]:
+        """The columns of the batch that are read."""
+        return *rows_of(batch, program), ()
 
 
 class FilesBatches:
@@ -57,7 +57,7 @@ class FilesBatches:
         with surfaced():
             self.frame = reader.load(files.places[0]).select("path", "length")
 
-    def rows(self, batch: DataFrame) -> tuple[DataFrame, Input, tuple[str, ...]]:
+    def rows(self, batch: DataFrame, program: Program) -> tuple[DataFrame, Input, tuple[str, ...]]:
         """The batch's files, shared out to tasks."""
         found = sorted((row.path, row.length) for row in batch.collect())
         files = [Found(path, size) for path, size in found if size]

@@ -10,17 +10,22 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from pyspark.sql import DataFrame, SparkSession
 
 from weft.engine.final import closing_time
+from weft.engine.layers import needed_anew
 from weft.engine.manifest import Layer, Manifest
+from weft.engine.migrate import Migration
 from weft.engine.partial import Seen
 from weft.engine.program import Program
-from weft.engine.store import SliceStore, layout
+from weft.engine.registry import Registry
+from weft.engine.store import SliceStore
+from weft.engine.versions import Version
 from weft.errors import JobError, WeftError
 from weft.progress import Progress
+from weft.query import Query
 from weft.sinks import Sink
 from weft.spark.inputs import NoRows
 from weft.spark.job import Outcome, one_task, run_job
@@ -29,8 +34,8 @@ from weft.spark.step import Carried, Saved, Step
 from weft.spark.tasks import Input
 
 REMEMBERED = 64
-Rows = Callable[[], tuple[DataFrame, Input, tuple[str, ...]]]
-"""Gives a step's rows: a frame, how its tasks read them, and the files left out."""
+Rows = Callable[[Program], tuple[DataFrame, Input, tuple[str, ...]]]
+"""Gives a step's rows for a program: a frame, how its tasks read them, and the files left out."""
 
 
 class Stopped(Exception):
@@ -38,25 +43,33 @@ class Stopped(Exception):
 
 
 class Steps:
-    """The steps of one stream over one checkpoint."""
+    """The steps of one stream over one checkpoint; ``stream`` is its name for the sink."""
 
     def __init__(
         self,
         spark: SparkSession,
-        program: Program,
+        registry: Registry,
         store: SliceStore,
         sink: Sink,
         lateness: int,
-        buckets: int,
+        stream: str,
+        base: tuple[Query, ...],
     ) -> None:
-        self.spark, self.program, self.store, self.sink = spark, program, store, sink
-        self.lateness = lateness
-        self.buckets = store.last.buckets if store.last else buckets
+        self.spark, self.registry, self.store, self.sink = spark, registry, store, sink
+        self.lateness, self.stream, self.base = lateness, stream, base
+        self.buckets = registry.program.buckets
         self.stopped = False
         self._lock = threading.Lock()
         self._session = spark.newSession()
-        self._carried = Carried(program)
+        self._carried = Carried(registry.program)
+        self._written, self._next_version = store.version(), store.next_version()
         self._history = {store.last.token: store.last.seq} if store.last else {}
+        self._open_sink(registry.program)
+
+    @property
+    def program(self) -> Program:
+        """What runs."""
+        return self.registry.program
 
     def batch(self, batch_id: int, rows: Rows) -> Progress | None:
         """Make the step of one of Spark's batches, unless it has been committed."""
@@ -78,7 +91,9 @@ class Steps:
             until = closing_time(self.program, last.seen["max_time"])
             if last.watermark is not None and last.watermark >= until:
                 return None
-            return self._make("flush", last.batch_id, lambda: (one_task(self._session), NoRows(), ()), until)
+            return self._make(
+                "flush", last.batch_id, lambda _: (one_task(self._session), NoRows(), ()), until
+            )
 
     def stop(self) -> None:
         """Make no step after the one that is being made."""
@@ -88,13 +103,15 @@ class Steps:
     def _make(self, kind: str, batch_id: int, rows: Rows, until: int | None) -> Progress:
         began = time.perf_counter()
         last = self.store.last
-        frame, input, skipped = rows()
+        seq = last.seq + 1 if last else 1
+        self._change(seq)
+        frame, input, skipped = rows(self.program)
         saved = Saved(
             place=self.store.place,
-            seq=last.seq + 1 if last else 1,
+            seq=seq,
             token=uuid.uuid4().hex[:12],
             before=last.token if last else None,
-            layers=last.layers if last else (),
+            layers=self._layers(last) if last else (),
             history=dict(self._history),
         )
         step = Step(
@@ -127,6 +144,41 @@ class Steps:
             skipped=skipped,
         )
 
+    def _change(self, seq: int) -> None:
+        """Take the changes asked for, and write down what the step is made with, unless that was done."""
+        last, written = self.store.last, self._written
+        settled = written is not None and written.seq == seq
+        folded = None
+        if not settled:
+            came = (last.seen["max_time"], last.watermark) if last else (None, None)
+            folded = self.registry.fold(*came, self._next_version)
+        program = folded or self.program
+        if folded is None and written is not None and self._is_as_written(written, settled):
+            return
+        program = replace(program, version=self._next_version)
+        self._written = Version.of(program, seq, self.base)
+        self.store.write_version(self._written)
+        self._next_version += 1
+        self._carried = Carried(program)
+        self._open_sink(program)
+        self.registry.commit(program)
+
+    def _is_as_written(self, written: Version, settled: bool) -> bool:
+        """Whether nothing has changed; what the run was started with may have, for the step after."""
+        return self.program.layout == written.layout and (settled or self.base == written.base)
+
+    def _open_sink(self, program: Program) -> None:
+        self.sink.open({q.name: program.result_schema(q.name) for q in program.queries}, self.stream)
+
+    def _layers(self, last: Manifest) -> tuple[tuple[Layer, ...], ...]:
+        """The layers after the last step, each kept as long as the queries of this one need it."""
+        if last.version == self.program.version:
+            return last.layers
+        migrations = {v: Migration(self.store.layout(v), self.program) for v in last.versions}
+        return tuple(
+            tuple(needed_anew(layer, migrations[layer.version]) for layer in layers) for layers in last.layers
+        )
+
     def _deliver(self, outcome: Outcome, seq: int) -> None:
         try:
             self.sink.deliver(outcome.results, seq)
@@ -148,8 +200,7 @@ class Steps:
                 token=saved.token,
                 kind=kind,
                 batch_id=batch_id,
-                fingerprint=layout(self.program),
-                queries=tuple(q.name for q in self.program.queries),
+                version=self.program.version,
                 buckets=self.buckets,
                 watermark=outcome.watermark,
                 seen=asdict(before + outcome.seen),

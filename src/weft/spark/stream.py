@@ -13,15 +13,18 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from weft.builder import QueryBuilder
 from weft.duration import parse_duration, parse_trigger
+from weft.engine.program import check_names, compile_plan
+from weft.engine.registry import Registry, read_query
 from weft.engine.store import SliceStore
 from weft.errors import JobError
 from weft.files import Files
 from weft.filesystem import join, uri
+from weft.optimize import LivePlanner
 from weft.plan import Plan
 from weft.progress import Progress
 from weft.query import Query
-from weft.sinks import Sink
-from weft.spark.prepare import check_buckets, prepare, session_of
+from weft.sinks import CheckingSink, Sink
+from weft.spark.prepare import check_buckets, schema_of, session_of
 from weft.spark.run import Run
 from weft.spark.sinks import as_sink
 from weft.spark.sources import FilesBatches, FrameBatches
@@ -52,6 +55,10 @@ def stream(
     ``"available now"``: take what is there and end. Then ``close_at_end`` answers the windows still open.
     ``idle_timeout`` answers them whenever no row has come for so long. Rows that come later for windows
     so answered are late. Without ``checkpoint``, state lives in a temporary folder and ends with the run.
+
+    Queries may join and leave while it runs (``Run.add``, ``drop``, ``replace``). A run that goes on with a
+    checkpoint has the queries that were there at its end; those given here are compared with those given at
+    the start before, and what has changed among them changes with the first batch.
     """
     session = session_of(source, spark)
     if isinstance(source, DataFrame) and not source.isStreaming:
@@ -65,21 +72,26 @@ def stream(
     place = uri(checkpoint if kept is None else kept.name)  # type: ignore[arg-type]
     store = SliceStore(place)
     buckets = store.last.buckets if store.last else check_buckets(buckets, session)
-    if not isinstance(queries, Plan):
-        # So that a checkpoint does not depend on the order in which queries are written.
-        built = [q if isinstance(q, Query) else q.build() for q in queries]
-        queries = sorted(built, key=lambda q: q.name)
-    program = prepare(
-        source, queries, time, strategy=strategy, technique=technique, nodes=buckets, strict=strict
-    )
-    store.check(program)
     sink = as_sink(sink, session)
-    sink.open(
-        {q.name: program.result_schema(q.name) for q in program.queries},
-        store.stream if kept is None else "run",
+    planner = (
+        LivePlanner.of(queries) if isinstance(queries, Plan) else LivePlanner(strategy, technique, buckets)
     )
-    steps = Steps(session, program, store, sink, waiting, buckets)
-    batches = FilesBatches(source, session) if isinstance(source, Files) else FrameBatches(source, program)
+    base = queries.queries if isinstance(queries, Plan) else tuple(read_query(q) for q in queries)
+    check_names(base)
+    schema = source.stream_schema() if isinstance(source, Files) else schema_of(source)
+    before = store.version()
+    if before is None:
+        plan = queries if isinstance(queries, Plan) else planner(base)
+        program = compile_plan(plan, schema, time, strict, buckets)
+    else:
+        before.check(schema, time, place)
+        plan = planner(before.queries)
+        program = compile_plan(plan, schema, time, strict, buckets, before.origins, before.version)
+    registry = Registry(program, planner, sink.check if isinstance(sink, CheckingSink) else None)
+    if before is not None:
+        registry.rebase(before.base, base)
+    steps = Steps(session, registry, store, sink, waiting, store.stream if kept is None else "run", base)
+    batches = FilesBatches(source, session) if isinstance(source, Files) else FrameBatches(source)
     writer = batches.frame.writeStream.option("checkpointLocation", join(place, "spark"))
     return Run(_triggered(writer, trigger_options), steps, batches, idle, close_at_end, on_progress, kept)
 
