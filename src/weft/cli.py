@@ -6,7 +6,6 @@ Exit codes: 0 done, 1 a run failed, 2 the input (command line, queries, job file
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from importlib import metadata
 from json import dumps
 from pathlib import Path
@@ -24,9 +23,11 @@ from weft import launch
 from weft.cost import constants
 from weft.define import defined_in, load_aggregates
 from weft.errors import CheckpointError, JobError, QueryError, WeftError
+from weft.job import Engine
 from weft.optimize import Compared, compare, explain
 from weft.report import Report, step_bar
 from weft.sinks import MemorySink
+from weft.web import commands
 
 app = typer.Typer(
     help="Hundreds of sliding-window queries over one stream for the price of about one, on Spark.",
@@ -34,15 +35,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+app.command()(commands.serve)
+app.add_typer(commands.query, name="query", no_args_is_help=True)
 out = Console()
 err = Console(stderr=True)
-
-
-class Engine(StrEnum):
-    """Where the work runs."""
-
-    spark = "spark"
-    local = "local"
 
 
 def main() -> None:

@@ -16,6 +16,7 @@ import tomllib
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,13 @@ from weft.settings import (
     read_section,
     refuse_unknown,
 )
+
+
+class Engine(StrEnum):
+    """Where the work runs."""
+
+    spark = "spark"
+    local = "local"
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,11 +112,12 @@ class _Tokenizer(Spark.Tokenizer):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One query of a text: its name, and its tokens without the semicolon."""
+    """One query of a text: its name, and its tokens without the semicolon; ``named`` if the text has it."""
 
     name: str
     text: Text
     tokens: tuple[Token, ...]
+    named: bool = False
 
 
 def check_name(name: str, position: Position | None = None) -> str:
@@ -154,7 +155,7 @@ def split(text: str) -> list[Statement]:
     taken, found = set(names.values()), []
     for number, body in enumerate(bodies):
         name = names.get(number) or _unused(f"q{number + 1}", taken)
-        found.append(Statement(name, whole, tuple(body)))
+        found.append(Statement(name, whole, tuple(body), number in names))
     return found
 
 

@@ -20,6 +20,7 @@ from weft.plan import Plan
 from weft.web.record import Record
 from weft.web.served import Served
 
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 QUANTILES = (0.5, 0.9, 0.99)
 COUNTED = {
     "rows": "Rows taken in.",
