@@ -35,8 +35,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-app.command()(commands.serve)
-app.add_typer(commands.query, name="query", no_args_is_help=True)
 out = Console()
 err = Console(stderr=True)
 
@@ -142,6 +140,10 @@ def run(
         sink = launch.run(loaded, engine.value, report, master)
         if isinstance(sink, MemorySink):
             report.note(results={name: table.num_rows for name, table in sink.tables.items()})
+
+
+app.command()(commands.serve)
+app.add_typer(commands.query, name="query", no_args_is_help=True)
 
 
 @app.command()

@@ -26,7 +26,7 @@ def page(description: Mapping[str, Any]) -> str:
     parts = [
         "<!doctype html><html lang=en><meta charset=utf-8><title>weft</title>",
         f"<style>{STYLE}</style><h1>weft</h1><p>{escape(description['info']['description'])}</p>",
-        "<p>For programs: <a href=/openapi.json>openapi.json</a>, on a command line: <code>weft query</code>.",
+        "<p>For programs: <a href=/openapi.json>openapi.json</a>; in a shell: <code>weft query</code>.</p>",
         f"<pre>{START}</pre>",
     ]
     for path, methods in description["paths"].items():
