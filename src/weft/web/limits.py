@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-BODY = 256 * 1024
-SQL = 64 * 1024
+BODY = 128 * 1024
+SQL = 20_000
 NAME = 100
 WAIT = 60.0
 LIMIT = 10_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -19,6 +20,8 @@ from weft.sql.text import check_name, split
 from weft.web.limits import NAME, SQL, Limits
 from weft.web.plain import text
 from weft.web.record import Record
+
+STREAM = re.compile(r"[\w.-]+")
 
 
 class TooMuch(JobError):
@@ -154,6 +157,12 @@ class Served:
             query = read_query(sql)
         except RecursionError:
             raise QueryError("nested too deeply", hint="use fewer parentheses") from None
+        if not STREAM.fullmatch(query.source):
+            raise QueryError(
+                f"{query.source!r} is not the name of a stream",
+                query=query.name,
+                hint="FROM reaches no files",
+            )
         if not query.window.rows and query.window.slide < self.limits.slide:
             raise QueryError(
                 f"a window every {query.window.slide} µs",

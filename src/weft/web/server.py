@@ -6,6 +6,7 @@ import secrets
 import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -126,6 +127,8 @@ def up(app: ASGIApp, listener: socket.socket) -> Iterator[None]:
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, args=([listener],), name="weft-http", daemon=True)
     thread.start()
+    while not server.started and thread.is_alive():
+        time.sleep(0.01)
     try:
         yield
     finally:
