@@ -91,3 +91,44 @@ def test_console_shows_the_first_rows() -> None:
     assert "one, step 7: 3 rows" in out.getvalue()
     assert "22" in out.getvalue()
     assert "33" not in out.getvalue()
+
+
+def test_queries_that_come_later_are_opened_too(tmp_path: Path) -> None:
+    for sink in (ParquetSink(tmp_path), MemorySink()):
+        sink.open({"one": SCHEMAS["one"]}, "s")
+        sink.deliver({"one": step(1)}, 1)
+        sink.open(SCHEMAS, "s")
+        sink.deliver({"one": step(2), "a/b": step(3)}, 2)
+        sink.open({"a/b": SCHEMAS["a/b"]}, "s")
+        sink.deliver({"a/b": step(4)}, 3)
+    found = {name: table.column("n").to_pylist() for name, table in sink.tables.items()}
+    assert read(tmp_path) == found == {"one": [1, 2], "a/b": [3, 4]}
+
+
+@pytest.mark.parametrize("stream", ["s", "run"])
+def test_other_columns_under_one_name_are_refused(tmp_path: Path, stream: str) -> None:
+    other = {"one": pa.schema({"n": pa.float64()})}
+    for sink in (ParquetSink(tmp_path), MemorySink()):
+        sink.open(SCHEMAS, stream)
+        sink.check(other)
+        sink.deliver({"one": step(1)}, 1)
+        with pytest.raises(JobError, match="query 'one' so far have other columns"):
+            sink.check(other)
+        sink.open({"a/b": SCHEMAS["a/b"]}, stream)
+        with pytest.raises(JobError, match="query 'one' so far have other columns"):
+            sink.open(other, stream)
+        sink.check(SCHEMAS)
+
+
+def test_a_run_without_checkpoint_begins_anew(tmp_path: Path) -> None:
+    sink = ParquetSink(tmp_path)
+    for schemas, results in (
+        (SCHEMAS, {"one": step(1), "a/b": step(2)}),
+        (SCHEMAS, {"one": step(3)}),
+        ({**SCHEMAS, "one": pa.schema({"n": pa.float64()})}, {"one": pa.table({"n": [0.5]})}),
+    ):
+        sink.open(schemas, "run")
+        sink.deliver(results, 1)
+        sink.close()
+        assert read(tmp_path)["one"] == results["one"].column("n").to_pylist()
+    assert read(tmp_path)["a/b"] == []

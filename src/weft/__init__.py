@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.builder import QueryBuilder, query
 from weft.define import UserAggregate, define_aggregate
+from weft.engine.registry import Change
 from weft.errors import AggregateError, AnswerOverflow, CheckpointError, JobError, QueryError, WeftError
 from weft.local import LocalRun, run
 from weft.optimize import plan
@@ -42,6 +43,7 @@ __all__ = [
     "Aggregate",
     "AggregateError",
     "AnswerOverflow",
+    "Change",
     "CheckpointError",
     "Files",
     "JobError",

@@ -184,7 +184,7 @@ class LocalRun:
 
     def _change(self) -> None:
         """Carry the state over to the queries asked for."""
-        program = self._registry.fold(self.seen.max_time, self.watermark)
+        program = self._registry.fold(self.seen, self.watermark)
         if program is not None:
             self.states = list(self._pool.map(Migration(self.program.layout, program).state, self.states))
             self._registry.commit(program)

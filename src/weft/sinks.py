@@ -67,7 +67,7 @@ class MemorySink:
 
     def open(self, schemas: Mapping[str, pa.Schema], stream: str) -> None:
         """Remember the queries, so that those without results have an empty table."""
-        self.check(schemas)
+        self.check({n: s for n, s in schemas.items() if self._schemas.get(n) != s})
         self._schemas = {**self._schemas, **schemas}
 
     def check(self, schemas: Mapping[str, pa.Schema]) -> None:
@@ -108,15 +108,20 @@ class ParquetSink:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = uri(path)
         self._stream = "run"
+        self._begin()
+
+    def _begin(self) -> None:
         self._schemas: dict[str, pa.Schema] = {}
+        self._opened: set[str] = set()
         self._fresh: set[str] = set()
 
     def open(self, schemas: Mapping[str, pa.Schema], stream: str) -> None:
         """Make the folders, each with a file that has the columns and no row."""
         self._stream = stream
-        self.check(schemas)
         new = {name: schema for name, schema in schemas.items() if self._schemas.get(name) != schema}
+        self.check(new)
         self._schemas, self._fresh = dict(schemas), self._fresh | set(new)
+        self._opened |= set(new)
         try:
             for name, schema in new.items():
                 self._write(schema.empty_table(), join(self._folder(name), "schema.parquet"))
@@ -131,8 +136,10 @@ class ParquetSink:
             stays = [
                 i for i in infos if i.base_name.endswith(".parquet") and not self._goes(name, i.base_name)
             ]
-            if any(pq.read_schema(system.open_input_file(i.path)) != schema for i in stays[:1]):
-                raise _other_columns(name)
+            for info in stays[:1]:
+                with system.open_input_file(info.path) as source:
+                    if pq.read_schema(source) != schema:
+                        raise _other_columns(name)
 
     def deliver(self, results: Mapping[str, pa.Table], seq: int) -> None:
         """Write the step's files; before a query's first, what an interrupted run left of this step goes."""
@@ -141,7 +148,8 @@ class ParquetSink:
             self._write(table, join(self._folder(name), f"{self._stream}-{seq:010}.parquet"))
 
     def close(self) -> None:
-        """Nothing to do: every file is complete."""
+        """Every file is complete; another run may begin."""
+        self._begin()
 
     def _folder(self, name: str) -> str:
         return join(self.path, quote(name, safe=" ()=,+"))
@@ -155,7 +163,7 @@ class ParquetSink:
     def _goes(self, name: str, file: str) -> bool:
         """Whether a file is the run's own to replace: a run without a checkpoint begins anew."""
         return file == "schema.parquet" or (
-            self._stream == "run" and name not in self._schemas and file.startswith("run-")
+            self._stream == "run" and name not in self._opened and file.startswith("run-")
         )
 
     def _remove_from(self, seq: int) -> None:

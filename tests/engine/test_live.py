@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 import tempfile
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
@@ -72,13 +73,14 @@ class Life:
 class World:
     """A stream whose state lives in files, and may live in memory from step to step."""
 
-    def __init__(self, queries: Iterable[Query], lateness: int = 0) -> None:
+    def __init__(self, queries: Iterable[Query], lateness: int = 0, strategy: str = "share-all") -> None:
         self.place = tempfile.mkdtemp(prefix="weft-live-")
         self.lateness, self.batches = lateness, []
         self.layers: list[tuple[Layer, ...]] = [()] * BUCKETS
         self.seen, self.watermark = Seen(), None
         self.lives: list[Life] = []
-        planner = LivePlanner(nodes=BUCKETS)
+        self.strategy = strategy
+        planner = LivePlanner(strategy, nodes=BUCKETS)
         program = compile_plan(planner(list(queries)), SCHEMA, "ts", buckets=BUCKETS)
         self.registry = Registry(program, planner)
         self.states: list[State] | None = [State(program, b) for b in range(BUCKETS)]
@@ -99,7 +101,7 @@ class World:
     def forget(self) -> None:
         """As after a restart: nothing is known but what is in files."""
         version = read_version(self.place, self.written)
-        planner = LivePlanner(nodes=BUCKETS)
+        planner = LivePlanner(self.strategy, nodes=BUCKETS)
         program = compile_plan(
             planner(version.queries[::-1]),
             SCHEMA,
@@ -118,7 +120,7 @@ class World:
     def step(self, rows: list[Row], keep: bool = True) -> None:
         """Make a step with these rows; its states are kept in memory, or else read from files."""
         before = self.registry.program
-        program = self.registry.fold(self.seen.max_time, self.watermark)
+        program = self.registry.fold(self.seen, self.watermark)
         if program is not None:
             if self.states is not None:
                 self.states = [Migration(before.layout, program).state(s) for s in self.states]
@@ -292,7 +294,8 @@ def test_a_long_life(seed: int) -> None:
         by, where = chance.choice([("k",), ("k",), ()]), chance.choice([None, None, None, LARGE])
         return query(name, chance.choice(windows), *chance.choice(lists), by=by, where=where)
 
-    world, now = World([some(name) for name in "abc"], chance.choice([0, 3, 9])), 20
+    strategy = ("share-all", "no-share", "incremental-weave-share")[seed % 3]
+    world, now = World([some(name) for name in "abc"], chance.choice([0, 3, 9]), strategy), 20
     for _ in range(40):
         for name in chance.sample("abcdefgh", chance.choice([0, 1, 1, 3])):
             if name in world.registry.program.by_name and chance.random() < 0.4:
@@ -310,3 +313,148 @@ def test_a_long_life(seed: int) -> None:
     world.close()
     shutil.rmtree(world.place)
     assert sum(life.since != NEVER and life.since <= life.joined for life in world.lives) >= 3
+
+
+def joining(running: Iterable[Query], new: Query, *batches: list[Row], lateness: int = 0) -> int:
+    """From when on a query is exact that joins before the last batch; what is answered then is checked."""
+    world = World(running, lateness)
+    for rows in batches[:-1]:
+        world.step(rows)
+    world.ask(new.name, new)
+    world.step(batches[-1])
+    since = world.origin(new.name)
+    world.close()
+    shutil.rmtree(world.place)
+    return since
+
+
+TEN = [row(ts) for ts in range(10)]
+AFTER = [row(ts) for ts in range(10, 30)]
+
+
+def test_a_query_before_the_first_row_is_exact_from_the_start() -> None:
+    since = joining([query("a", Window(8, 4))], query("b", Window(5, 5), TOTAL), AFTER)
+    assert since == NEVER
+
+
+def test_history_is_used_where_it_is_all_there() -> None:
+    #   a   [0       8)          b   [4   8)       watermark and latest row at 9
+    #         [4       12)               [8   12)
+    #             [8       16)
+    since = joining([query("a", Window(8, 4))], query("b", Window(4, 4)), TEN, AFTER)
+    assert since == 8, "the first window that is still open"
+    since = joining([query("a", Window(8, 4), COUNT, TOTAL)], query("b", Window(12, 8), TOTAL), TEN, AFTER)
+    assert since == 8, "[0, 12) would need rows that no open window keeps"
+    since = joining([query("a", Window(30, 4))], query("b", Window(12, 4)), TEN, AFTER)
+    assert since == 0, "the first that is open"
+
+
+@pytest.mark.parametrize(
+    ("new", "since"),
+    [
+        (query("b", Window(4, 2)), 8),  # nothing is cut at 6
+        (query("b", Window(4, 4, 1)), 13),  # no edge in common
+        (query("b", Window(4, 4), TOTAL), 12),  # another part
+        (query("b", Window(4, 4), where=LARGE), 12),  # another predicate
+        (query("b", Window(4, 4), by=("k",)), 12),  # other groups
+    ],
+)
+def test_history_is_refused_where_something_is_missing(new: Query, since: int) -> None:
+    assert joining([query("a", Window(8, 4))], new, TEN, AFTER, lateness=2) == since
+
+
+def test_windows_with_gaps_leave_holes() -> None:
+    running = [query("a", Window(4, 8))]
+    inside = joining(running, query("b", Window(4, 8)), TEN, AFTER)
+    assert inside == 8, "in one of its windows all is kept"
+    twelve = [row(ts) for ts in range(12)]
+    since = joining([query("a", Window(2, 4))], query("b", Window(4, 4)), twelve, AFTER[2:], lateness=6)
+    assert since == 12, "between 10 and 12 nothing is kept"
+
+
+def test_what_a_query_keeps_counts_from_its_own_first_window() -> None:
+    #   b joins at 9 and is exact from 12 on, though its window [8, 20) is cut from then on
+    world = World([query("a", Window(6, 6))])
+    world.step(TEN)
+    world.ask("b", query("b", Window(12, 4), TOTAL))
+    world.step([row(10), row(11)])
+    world.ask("c", query("c", Window(8, 4), TOTAL))
+    world.step([row(12), row(13)])
+    assert (world.origin("b"), world.origin("c")) == (12, 12)
+    world.ask("d", query("d", Window(4, 4), TOTAL))
+    world.step(AFTER[4:])
+    assert world.origin("d") == 12, "b vouches for it"
+    world.close()
+    shutil.rmtree(world.place)
+
+
+def test_edges_from_before_a_query_joined_do_not_count() -> None:
+    #   b cuts at 4, 8, ... but the cell [6, 12) of a was made before it came
+    world = World([query("a", Window(18, 6))])
+    world.step(TEN)
+    world.ask("b", query("b", Window(4, 4), where=LARGE))
+    world.step([row(10)])
+    world.ask("c", query("c", Window(8, 4)))
+    world.step(AFTER[1:])
+    assert world.origin("c") == 12
+    world.close()
+    shutil.rmtree(world.place)
+
+
+def test_ends_from_before_a_query_was_exact_do_not_count() -> None:
+    #   b   [0        10)        a has cut at 6 and at 12, but not at 10:
+    #             [6        16)  b is exact from 6 on, and yet there is a cell [6, 12)
+    world = World([query("a", Window(30, 6))], lateness=20)
+    world.step([row(ts) for ts in range(14)])
+    world.ask("b", query("b", Window(10, 6)))
+    world.step([row(11)])
+    assert world.origin("b") == 6
+    world.ask("c", query("c", Window(4, 12, 6)))
+    world.step([row(ts) for ts in range(14, 40)])
+    assert world.origin("c") == 18
+    world.close()
+    shutil.rmtree(world.place)
+
+
+def test_rows_are_counted_from_when_a_query_joined_and_keep_their_numbers() -> None:
+    counted = [query("a", Window(4, 4, rows=True)), query("b", Window(6, 3, rows=True))]
+    world = World(counted)
+    world.step(TEN)
+    world.ask("c", query("c", Window(4, 4, rows=True)))
+    world.step([row(ts) for ts in range(10, 15)])
+    assert world.origin("c") == 10
+    world.ask("b", None)
+    # The edges of b are gone, and with them the end of the slice that rows 12 and 13 are in.
+    world.step([row(15)], keep=False)
+    world.step([row(16)])
+    world.step([row(ts) for ts in range(17, 30)])
+    world.close()
+    shutil.rmtree(world.place)
+
+
+def test_many_overlapping_windows_are_looked_at_quickly() -> None:
+    world = World([query("a", Window(1_000_000, 1))])
+    world.step([row(5_000_000), row(5_000_100)])
+    world.ask("b", query("b", Window(900_000, 1)))
+    began = time.perf_counter()
+    program = world.registry.fold(world.seen, world.watermark)
+    assert time.perf_counter() - began < 5
+    assert program.by_name["b"].origin.since == 5_000_100 - 900_000 + 1
+    shutil.rmtree(world.place)
+
+
+def test_a_dropped_query_is_forgotten() -> None:
+    world = World([query("a", Window(8, 4)), query("b", Window(40, 40), TOTAL, by=("k",), where=LARGE)])
+    world.step(TEN)
+    world.ask("b", None)
+    world.step([])
+    assert [len(s.groupings) for s in world.states] == [1, 1]
+    world.ask("a", None)
+    world.step([row(20)])
+    assert [s.rows for s in world.states] == [0, 0]
+    assert world.watermark == 20
+    world.ask("a", query("a", Window(4, 4)))
+    world.step(AFTER)
+    assert world.origin("a") == 24
+    world.close()
+    shutil.rmtree(world.place)

@@ -8,6 +8,7 @@ import re
 import time
 from xml.etree import ElementTree
 
+import pyarrow as pa
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from web_world import NEW, World
@@ -16,6 +17,7 @@ from weft.web.limits import Limits
 
 QUERIES = "/api/v1/queries"
 WAIT = {"wait": 30}
+SHARES = pa.table({"symbol": ["A"], "shares": [1]})
 HIGH = "SELECT max(price) AS high FROM trades [RANGE '10 s']"
 
 
@@ -325,6 +327,19 @@ def test_other_columns_than_those_delivered_are_refused_before_they_can_stop_the
     assert (answer.status_code, "other columns" in answer.json()["message"]) == (409, True)
     world.feed(13, ("A", 1.0, 1))
     assert world.stream.is_active
+
+
+def test_results_that_come_while_a_change_waits_can_refuse_it_but_not_stop_the_run(world, client):
+    world.held = True
+    time.sleep(0.05)
+    # No result so far, so that other columns are fine; then results come before a batch takes the change.
+    asked = world.served.replace("shares", "SELECT min(price) AS low FROM t [RANGE '1 s']")
+    world.own.deliver({"shares": SHARES.slice(0, 1)}, 1)
+    world.held = False
+    assert "other columns" in str(asked.future.exception(30))
+    world.feed(1, ("A", 1.0, 1))
+    world.feed(12, ("A", 1.0, 1))
+    assert client.get(f"{QUERIES}/shares/results").json()["rows"][0]["shares"] == 1
 
 
 def test_the_page_for_people_asks_nothing_of_other_hosts(client):

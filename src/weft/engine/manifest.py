@@ -100,10 +100,10 @@ class Manifest:
         return cls(**body, layers=layers)
 
 
-def seal(body: Mapping[str, Any]) -> bytes:
+def seal(body: Mapping[str, Any], indent: int | None = 1) -> bytes:
     """Plain data as the content of a file, with its format and a checksum."""
     body = {"format": FORMAT, **body}
-    return json.dumps({**body, "crc": _crc(body)}, indent=1).encode()
+    return json.dumps({**body, "crc": _crc(body)}, indent=indent).encode()
 
 
 def unseal(data: bytes) -> dict[str, Any]:

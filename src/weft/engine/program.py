@@ -199,11 +199,13 @@ def compile_plan(
     buckets: int = 1,
     origins: Mapping[str, Origin] | None = None,
     version: int = 1,
+    running: Program | None = None,
 ) -> Program:
     """Check a plan against a stream's schema and make it ready to run in so many buckets.
 
     ``strict`` lets a value that cannot be computed (a division by zero, say) stop the run instead of
-    being null and counted. ``origins`` are those of queries that came while the stream ran.
+    being null and counted. ``origins`` are those of queries that came while the stream ran, ``running`` is
+    the program before this one: what it has checked is not checked again.
     """
     check_names(plan.queries)
     _check_time(schema, time)
@@ -211,15 +213,20 @@ def compile_plan(
     predicates = _numbered(q.predicate for q in plan.queries)
     places = _numbered(place for q in plan.queries for place in _places(q, came[q.name]))
     parts: list[dict[Part, int]] = [{} for _ in places]
-    entries = []
+    entries, unchecked = [], []
     for number, tree in enumerate(plan.trees):
         for query in tree.queries:
             origin = came[query.name]
             grouping = places[_places(query, origin)[-1]]
-            try:
-                answers = _check_query(query, schema, time, parts[grouping])
-            except QueryError as error:
-                raise error.of(query.name) from None
+            checked = running.by_name.get(query.name) if running else None
+            if running is not None and checked is not None and checked.query is query:
+                answers = _moved(checked, running.groupings[checked.grouping], parts[grouping])
+            else:
+                unchecked.append(query)
+                try:
+                    answers = _check_query(query, schema, time, parts[grouping])
+                except QueryError as error:
+                    raise error.of(query.name) from None
             bucket = None if query.group_by else tree.node % buckets
             if bucket is not None and origin.bucket is not None:
                 bucket = origin.bucket
@@ -240,7 +247,7 @@ def compile_plan(
         buckets,
         version,
     )
-    for query in plan.queries:
+    for query in unchecked:
         try:
             result = program.result_schema(query.name)
             if query.having is not None:
@@ -325,6 +332,17 @@ def _check_query(query: Query, schema: pa.Schema, time: str, parts: dict[Part, i
             parts.setdefault(part, len(parts))
     tz = schema.field(time).type.tz
     return tuple(_answer(aggregate, schema, tz, parts) for aggregate in query.aggregates)
+
+
+def _moved(checked: Entry, grouping: Grouping, parts: dict[Part, int]) -> tuple[Answer, ...]:
+    """The answers of a query that was checked before, with the numbers that their parts have now."""
+    if checked.query.window.rows:
+        for part in COUNTED:
+            parts.setdefault(part, len(parts))
+    return tuple(
+        replace(a, parts=tuple(parts.setdefault(grouping.parts[n], len(parts)) for n in a.parts))
+        for a in checked.answers
+    )
 
 
 def _answer(aggregate: Aggregate, schema: pa.Schema, tz: str | None, parts: dict[Part, int]) -> Answer:

@@ -15,6 +15,7 @@ from weft.aggregates.registry import DEFINED
 from weft.builder import QueryBuilder
 from weft.engine.due import NEVER
 from weft.engine.history import origin_of
+from weft.engine.partial import Seen
 from weft.engine.program import Origin, Program, compile_plan
 from weft.errors import JobError, NameTaken, QueryError, UnknownQuery, WeftError
 from weft.optimize import LivePlanner
@@ -43,11 +44,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Asked:
-    """A change asked for: a query leaves, or joins, ``alone`` being its program, or both."""
+    """A change asked for: what has this name leaves, and a query joins if ``alone`` is its program."""
 
     name: str
     alone: Program | None
-    leaves: bool
     future: Future[Change] = field(default_factory=Future)
 
 
@@ -60,7 +60,7 @@ class Registry:
     >>> program = compile_plan(plan, pa.schema({"ts": pa.timestamp("us")}), "ts")
     >>> registry = Registry(program, LivePlanner.of(plan))
     >>> asked = registry.add(text.format("b", 2))
-    >>> registry.commit(registry.fold(max_time=9_000_000, watermark=9_000_000))
+    >>> registry.commit(registry.fold(Seen(rows=1, max_time=9_000_000), watermark=9_000_000))
     >>> asked.result().exact_from, asked.result().version
     (datetime.datetime(1970, 1, 1, 0, 0, 8), 2)
     """
@@ -75,6 +75,7 @@ class Registry:
         self._lock = threading.Lock()
         self._asked: list[_Asked] = []
         self._folded: list[_Asked] = []
+        self._before: Seen | None = None
         self._ended = False
 
     def add(self, query: Asked, name: str | None = None) -> Future[Change]:
@@ -106,7 +107,7 @@ class Registry:
             elif entry.query != query:
                 self.replace(query)
 
-    def fold(self, max_time: int | None, watermark: int | None, version: int | None = None) -> Program | None:
+    def fold(self, seen: Seen, watermark: int | None, version: int | None = None) -> Program | None:
         """All changes asked for as one new program, for a stream that has come so far; None without any.
 
         It is in force, and those who asked are told, with ``commit``.
@@ -114,6 +115,8 @@ class Registry:
         with self._lock:
             self._folded = [a for a in self._asked if a.future.set_running_or_notify_cancel()]
             self._asked = []
+        # The sink may have got results since they were asked for.
+        self._folded = [asked for asked in self._folded if self._still_fits(asked)]
         if not self._folded:
             return None
         running, version = self.program, version or self.program.version + 1
@@ -123,7 +126,8 @@ class Registry:
             queries.pop(asked.name, None)
             if asked.alone is not None:
                 queries[asked.name] = asked.alone.queries[0]
-                origins[asked.name] = origin_of(asked.alone, running, max_time, watermark)
+                origins[asked.name] = origin_of(asked.alone, running, seen.max_time, watermark)
+        self._measure(seen)
         try:
             return self.compiled(self._planner(list(queries.values())), origins, version)
         except WeftError as error:
@@ -133,7 +137,7 @@ class Registry:
     def compiled(self, plan: Plan, origins: Mapping[str, Origin], version: int) -> Program:
         """A program for another plan over the same stream."""
         old = self.program
-        return compile_plan(plan, old.schema, old.time, old.strict, old.buckets, origins, version)
+        return compile_plan(plan, old.schema, old.time, old.strict, old.buckets, origins, version, old)
 
     def commit(self, program: Program | None) -> None:
         """Put a folded program in force."""
@@ -150,6 +154,14 @@ class Registry:
             self._ended = True
         self._fail(JobError("the run ended before a batch took the change"))
 
+    def _measure(self, seen: Seen) -> None:
+        """Let plans be made for the rate of rows, in event time, since the last change."""
+        before, self._before = self._before, seen
+        if before is not None and before.max_time is not None and seen.max_time is not None:
+            rows, micros = seen.rows - before.rows, seen.max_time - before.max_time
+            if rows and micros:
+                self._planner.rate = rows / micros * 1e6
+
     def _ask(self, name: str, query: Query | None, leaves: bool) -> Future[Change]:
         alone = None if query is None else self._check(query)
         with self._lock:
@@ -164,7 +176,7 @@ class Registry:
                     query=name,
                     hint="replace it, or take another name",
                 )
-            asked = _Asked(name, alone, leaves)
+            asked = _Asked(name, alone)
             self._asked.append(asked)
         return asked.future
 
@@ -184,6 +196,17 @@ class Registry:
         if self._accept is not None:
             self._accept({query.name: alone.result_schema(query.name)})
         return alone
+
+    def _still_fits(self, asked: _Asked) -> bool:
+        """Whether the sink takes a query's results; one that it does not take is refused alone."""
+        if asked.alone is None or self._accept is None:
+            return True
+        try:
+            self._accept({asked.name: asked.alone.result_schema(asked.name)})
+        except WeftError as error:
+            asked.future.set_exception(error)
+            return False
+        return True
 
     def _names(self) -> set[str]:
         """The names in use once all that was asked for is done."""
@@ -213,8 +236,11 @@ def joined(program: Program, name: str) -> Change:
     if entry is None:
         return Change(name, program.version)
     origin = entry.origin
-    when = None if origin.since == NEVER else _moment(origin.since, program.time_type.tz)
-    return Change(name, program.version, when, origin.since <= origin.joined)
+    if origin.since == NEVER:
+        return Change(name, program.version)
+    return Change(
+        name, program.version, _moment(origin.since, program.time_type.tz), origin.since <= origin.joined
+    )
 
 
 def read_query(query: Asked, name: str | None = None) -> Query:

@@ -222,7 +222,7 @@ class IncrementalWeaveShare:
         late = {name: free + i for i, name in enumerate(n for n in self._queries if n not in made)}
         gone = {tree for name, tree in made.items() if name not in self._queries}
         self._tree_of = {name: made[name] if name in made else late[name] for name in self._queries}
-        if late or gone:
+        if self._queries and (late or gone):
             self._weave(set(late.values()) | gone)
 
 

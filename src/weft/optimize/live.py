@@ -1,11 +1,22 @@
-"""Plans for a running stream, whose queries come and go."""
+"""Plans for a running stream, whose queries come and go.
+
+By *incremental-weave-share* only trees that a change touches are woven again, and a plan is made from scratch
+in the background when the running one has become too dear; by other strategies, at every change.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
+import numpy as np
+
+from weft.optimize.incremental_weave_share import IncrementalWeaveShare
+from weft.optimize.nodes.placing import to_lowest
 from weft.optimize.planner import plan
 from weft.optimize.registry import STRATEGIES, find_strategy
+from weft.optimize.rows import joined
 from weft.plan import Plan
 from weft.query import Query
 
@@ -30,6 +41,8 @@ class LivePlanner:
     ) -> None:
         self.strategy, self.technique, self.slicer = find_strategy(strategy).name, technique, slicer
         self.nodes, self.rate = nodes, rate
+        self._running: IncrementalWeaveShare | None = None
+        self._known: dict[str, Query] = {}
 
     @classmethod
     def of(cls, plan: Plan) -> LivePlanner:
@@ -44,8 +57,35 @@ class LivePlanner:
         """The plan for these queries."""
         if not queries:
             return Plan((), self.strategy, self.rate, self.nodes)
+        if self.strategy == "incremental-weave-share":
+            return self._woven(queries)
         return plan(queries, self.rate, self.strategy, self.nodes, self.technique, self.slicer)
 
     def alone(self, query: Query) -> Plan:
         """The plan for one query, whatever runs."""
         return plan([query], self.rate, "share-all", self.nodes, self.technique, self.slicer)
+
+    def _woven(self, queries: Sequence[Query]) -> Plan:
+        in_time = {q.name: q for q in queries if not q.window.rows}
+        in_rows = [q for q in queries if q.window.rows]
+        if self._running is None:
+            background = ThreadPoolExecutor(1, thread_name_prefix="weft-plan")
+            self._running = IncrementalWeaveShare(self.rate, self.technique, self.slicer, executor=background)
+        self._running.rate = self.rate
+        gone = [name for name, q in self._known.items() if in_time.get(name) is not q]
+        new = [q for name, q in in_time.items() if self._known.get(name) is not q]
+        if gone:
+            self._running.remove(gone)
+        if new:
+            self._running.add(new)
+        self._known = in_time
+        plans = [self._placed(self._running.plan())] if in_time else []
+        if in_rows:
+            plans.append(plan(in_rows, self.rate, "share-all", self.nodes, self.technique, self.slicer))
+        return replace(joined(plans, queries), strategy=self.strategy)
+
+    def _placed(self, woven: Plan) -> Plan:
+        """The trees on nodes, dearest first."""
+        nodes = to_lowest(np.array([tree.cost for tree in woven.trees]), np.ones(self.nodes))
+        trees = tuple(replace(tree, node=node) for tree, node in zip(woven.trees, nodes.tolist()))
+        return replace(woven, trees=trees, nodes=self.nodes, capacities=(1.0,) * self.nodes)

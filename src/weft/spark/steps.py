@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import asdict, replace
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from weft.engine.final import closing_time
@@ -64,6 +65,7 @@ class Steps:
         self._carried = Carried(registry.program)
         self._written, self._next_version = store.version(), store.next_version()
         self._history = {store.last.token: store.last.seq} if store.last else {}
+        self._schemas: dict[str, tuple[Query, pa.Schema]] = {}
         self._open_sink(registry.program)
 
     @property
@@ -78,7 +80,7 @@ class Steps:
                 raise Stopped
             if self.store.is_done(batch_id):
                 return None
-            return self._make("batch", batch_id, rows, None)
+            return self._make("batch", batch_id, rows)
 
     def flush(self) -> Progress | None:
         """Answer every window that holds a row so far; None where none is open."""
@@ -91,16 +93,14 @@ class Steps:
             until = closing_time(self.program, last.seen["max_time"])
             if last.watermark is not None and last.watermark >= until:
                 return None
-            return self._make(
-                "flush", last.batch_id, lambda _: (one_task(self._session), NoRows(), ()), until
-            )
+            return self._make("flush", last.batch_id, lambda _: (one_task(self._session), NoRows(), ()))
 
     def stop(self) -> None:
         """Make no step after the one that is being made."""
         with self._lock:
             self.stopped = True
 
-    def _make(self, kind: str, batch_id: int, rows: Rows, until: int | None) -> Progress:
+    def _make(self, kind: str, batch_id: int, rows: Rows) -> Progress:
         began = time.perf_counter()
         last = self.store.last
         seq = last.seq + 1 if last else 1
@@ -118,7 +118,7 @@ class Steps:
             buckets=self.buckets,
             watermark=last.watermark if last else None,
             lateness=self.lateness,
-            until=until,
+            until=self._closing(last) if kind == "flush" else None,
             saved=saved,
         )
         listed = time.perf_counter()
@@ -150,12 +150,13 @@ class Steps:
         settled = written is not None and written.seq == seq
         folded = None
         if not settled:
-            came = (last.seen["max_time"], last.watermark) if last else (None, None)
-            folded = self.registry.fold(*came, self._next_version)
+            seen = Seen(**last.seen) if last else Seen()  # type: ignore[arg-type]
+            folded = self.registry.fold(seen, last.watermark if last else None, self._next_version)
         program = folded or self.program
         if folded is None and written is not None and self._is_as_written(written, settled):
             return
-        program = replace(program, version=self._next_version)
+        if folded is None:
+            program = replace(program, version=self._next_version)
         self._written = Version.of(program, seq, self.base)
         self.store.write_version(self._written)
         self._next_version += 1
@@ -168,7 +169,22 @@ class Steps:
         return self.program.layout == written.layout and (settled or self.base == written.base)
 
     def _open_sink(self, program: Program) -> None:
-        self.sink.open({q.name: program.result_schema(q.name) for q in program.queries}, self.stream)
+        """Tell the sink of the queries that there are; what is known of them is not worked out again."""
+        known = self._schemas
+        self._schemas = {
+            q.name: known[q.name]
+            if q.name in known and known[q.name][0] is q
+            else (q, program.result_schema(q.name))
+            for q in program.queries
+        }
+        self.sink.open({name: schema for name, (_, schema) in self._schemas.items()}, self.stream)
+
+    def _closing(self, last: Manifest | None) -> int | None:
+        """The watermark that closes all windows of the queries there are now; it never goes back."""
+        if last is None or last.seen["max_time"] is None:
+            return None
+        until = closing_time(self.program, last.seen["max_time"])
+        return until if last.watermark is None else max(until, last.watermark)
 
     def _layers(self, last: Manifest) -> tuple[tuple[Layer, ...], ...]:
         """The layers after the last step, each kept as long as the queries of this one need it."""

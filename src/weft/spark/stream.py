@@ -73,19 +73,17 @@ def stream(
     store = SliceStore(place)
     buckets = store.last.buckets if store.last else check_buckets(buckets, session)
     sink = as_sink(sink, session)
-    planner = (
-        LivePlanner.of(queries) if isinstance(queries, Plan) else LivePlanner(strategy, technique, buckets)
-    )
-    base = queries.queries if isinstance(queries, Plan) else tuple(read_query(q) for q in queries)
+    given = queries if isinstance(queries, Plan) else None
+    planner = LivePlanner.of(given) if given else LivePlanner(strategy, technique, buckets)
+    base = tuple(map(read_query, queries.queries if isinstance(queries, Plan) else queries))
     check_names(base)
     schema = source.stream_schema() if isinstance(source, Files) else schema_of(source)
     before = store.version()
     if before is None:
-        plan = queries if isinstance(queries, Plan) else planner(base)
-        program = compile_plan(plan, schema, time, strict, buckets)
+        program = compile_plan(given or planner(base), schema, time, strict, buckets)
     else:
         before.check(schema, time, place)
-        plan = planner(before.queries)
+        plan = given if given and set(base) == set(before.queries) else planner(before.queries)
         program = compile_plan(plan, schema, time, strict, buckets, before.origins, before.version)
     registry = Registry(program, planner, sink.check if isinstance(sink, CheckingSink) else None)
     if before is not None:
