@@ -6,6 +6,7 @@ import datetime
 import math
 import re
 import time
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pyarrow as pa
@@ -351,3 +352,12 @@ def test_the_page_for_people_asks_nothing_of_other_hosts(client):
     assert "<script" not in page.text
     described = client.get("/openapi.json").json()
     assert set(described["paths"]) >= {QUERIES, "/metrics", "/api/v1/plan", "/api/v1/health"}
+
+
+def test_every_route_and_metric_is_documented(world, client):
+    text = (Path(__file__).parents[2] / "docs/server.md").read_text()
+    for path in client.get("/openapi.json").json()["paths"]:
+        assert path.replace("{name}", "NAME") in text, path
+    world.feed(1, ("A", 1.0, 5))
+    for name in set(re.findall(r"^# HELP (\S+)", client.get("/metrics").text, re.MULTILINE)):
+        assert name in text, name
