@@ -229,7 +229,7 @@ def stream(rows: int, span: int = SPAN) -> pa.RecordBatch:
 
 def pieces(program: Program, span: int = SPAN) -> list[Piece]:
     """Partials with one cell for every group and slice."""
-    return partial(stream(2 * span * GROUPS, span), program, None)[1]
+    return partial(stream(2 * span * GROUPS, span), program, None).pieces
 
 
 def answering(program: Program) -> Callable[[], Any]:

@@ -44,8 +44,8 @@ def drive(
         if batch is None:
             upto: int | None = END
         else:
-            seen, found = partial(batch, program, watermark, buckets)
-            pieces = merge_pieces(found, program)
+            made = partial(batch, program, watermark, buckets)
+            seen, pieces = made.seen, merge_pieces(made.pieces, program)
             if driven is None:
                 driven = Driven(seen)
             else:

@@ -87,6 +87,17 @@ def test_races_are_won_by_the_fewest_seconds():
     assert bench.fewest([{"a": 2.0, "b": 1.0}, {"a": 1.5}]) == {"a": 1.5, "b": 1.0}
 
 
+def test_predicates_together_and_one_by_one_agree(monkeypatch):
+    module = bench.load("predicates")
+    monkeypatch.setattr(module, "COUNTS", (2, 40))
+    monkeypatch.setattr(module, "ROWS", 20_000)
+    result = module.run(True, lambda *step: None)
+    assert [row["predicates"] for row in result.rows] == [2, 40] * 3
+    assert all(row["signatures"] > 1 for row in result.rows)
+    assert all(value > 0 for value in result.figures.values())
+    assert module.render(result).row_count == 6
+
+
 @pytest.mark.slow
 def test_the_comparison_with_spark_agrees_and_sums_up(spark, monkeypatch):
     module = bench.load("spark-native")

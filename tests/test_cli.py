@@ -105,6 +105,32 @@ def test_plan_as_json(weft, folder):
         assert set(tree["expected"]) <= {"bulk", "recompute"}
 
 
+def test_plan_shows_what_a_sample_shares(weft, folder):
+    (folder / "rows.csv").write_text(
+        "ts,symbol,volume\n2024-01-01T00:00:00,a,5\n2024-01-01T00:01:00,b,6\n2024-01-01T00:02:00,a,7\n"
+    )
+    code, out, err = weft("plan", "queries.sql", "--sample", "rows.csv")
+    assert (code, err) == (0, "")
+    assert "by symbol: shared; of 1 predicates a row satisfies 1; rows 3, fragments 1, shards 3" in out
+    _, out, _ = weft("plan", "queries.sql", "--sample", "rows.csv", "--json")
+    assert json.loads(out)["sharing"][0]["shards"] == 3
+    code, _, err = weft("plan", "queries.sql", "--sample", "gone.csv")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "gone.csv" in err
+    (folder / "rows.csv").write_text("symbol,volume\na,5\n")
+    code, _, err = weft("plan", "queries.sql", "--sample", "rows.csv")
+    assert (code, err) == (2, "weft: no column is a timestamp; say which is the time column\n")
+
+
+def test_plan_of_queries_that_join_tables_needs_no_data(weft, folder):
+    join = "FROM t [RANGE '1 min'] LEFT JOIN close c ON t.symbol = c.symbol"
+    (folder / "join.sql").write_text(f"SELECT sum(cp) AS v {join} WHERE cp > 1")
+    code, out, err = weft("plan", "join.sql", "--json")
+    assert (code, err) == (0, "")
+    (query,) = json.loads(out)["trees"][0]["queries"]
+    assert query["joins"] == ["LEFT JOIN close AS c ON t.symbol = c.symbol"]
+
+
 def test_plan_as_picture(weft, folder):
     code, out, _ = weft("plan", "queries.sql", "--svg", "plan.svg")
     assert (code, out) == (0, "")
@@ -314,3 +340,35 @@ def test_why_a_query_is_where_it_is(weft, folder):
     assert code == 0
     assert out.startswith("'short' (range ")
     assert "its own tree" in out
+
+
+JOINS = """
+-- name: near
+SELECT t.place FROM temperature t [RANGE '1 min'], humidity h [RANGE '1 min'] WHERE t.place = h.place;
+-- name: far
+SELECT t.place FROM temperature t [RANGE '1 h'], humidity h [RANGE '1 h'] WHERE t.place = h.place
+"""
+
+
+def test_plan_of_joins(weft, folder):
+    (folder / "joins.sql").write_text(JOINS)
+    code, shown, _ = weft("plan", "joins.sql", "--rate", "10")
+    assert code == 0
+    assert shown.startswith("2 joins of humidity and temperature on (humidity.place = temperature.place)")
+    assert "1 min  1 h" in shown
+    found = json.loads(weft("plan", "joins.sql", "--json", "--chain", "cpu-opt", "--rate", "0.001")[1])
+    assert [s["serves"] for s in found["chains"][0]["slices"]] == [["near", "far"]] * 2
+    assert weft("plan", "joins.sql", "--explain", "far", "--rate", "10")[1] == shown
+
+
+def test_plan_of_joins_and_window_queries(weft, folder):
+    (folder / "both.sql").write_text(JOINS + "; SELECT count(*) AS n FROM humidity [RANGE '1 min']")
+    shown = weft("plan", "both.sql")[1]
+    assert "1 query in 1 tree" in shown
+    assert "2 joins of humidity and temperature" in shown
+    found = json.loads(weft("plan", "both.sql", "--json")[1])
+    assert (len(found["trees"]), len(found["chains"])) == (1, 1)
+    code, _, said = weft("plan", "both.sql", "--strategy", "all")
+    assert (code, "for window queries" in said) == (2, True)
+    code, _, said = weft("plan", "both.sql", "--chain", "best")
+    assert (code, "mem-opt, cpu-opt or a number of rows" in said) == (2, True)

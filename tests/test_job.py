@@ -11,6 +11,7 @@ from weft.job import (
     FromFiles,
     FromGenerator,
     FromSpark,
+    FromTable,
     Job,
     ToConsole,
     ToFunction,
@@ -144,6 +145,35 @@ def test_errors_in_a_file_name_the_file(tmp_path):
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda p: p.stem)
 def test_the_examples_are_good_jobs(path):
     assert isinstance(load(path), Job)
+
+
+def test_static_tables(tmp_path):
+    more = """
+    [tables.close]
+    path = "close.csv"
+    delimiter = ";"
+    [tables."dim.index"]
+    path = "index"
+    format = "json"
+    schema = { sym = "string" }
+    """
+    job = parse(GOOD + more, tmp_path)
+    assert job.tables == {
+        "close": FromTable(tmp_path / "close.csv", delimiter=";"),
+        "dim.index": FromTable(tmp_path / "index", "json", {"sym": "string"}),
+    }
+    assert parse(GOOD).tables == {}
+    for wrong, message in (
+        ("[tables.close]", r"\[tables.close\] needs path"),
+        ("[tables]\nclose = 'x.csv'", r"write \[tables.close\] on a line of its own"),
+        (
+            "[tables.close]\npath = 'x'\nformat = 'xml'",
+            r"\[tables.close\] format must be one of parquet, csv",
+        ),
+        ("[tables.close]\npaths = 'x'", r"unknown key 'paths' in \[tables.close\]; did you mean 'path'\?"),
+    ):
+        with pytest.raises(JobError, match=message):
+            parse(f"{GOOD}\n{wrong}")
 
 
 def test_python_files_that_define_aggregates(tmp_path):

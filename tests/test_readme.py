@@ -43,7 +43,16 @@ def test_python_in_the_docs_runs(capsys):
     assert second in (ROOT / "docs/queries.md").read_text()
 
 
-@pytest.mark.parametrize("page", ["docs/queries.md"])
+def test_joins_in_the_docs_run(capsys):
+    names: dict[str, object] = {}
+    for block in blocks("docs/joins.md", "python"):
+        exec(compile(block, "docs/joins.md", "exec"), names)
+    printed = capsys.readouterr().out
+    assert names["answers"]["hot"].column("value").to_pylist() == [33, 33, 33, 36, 36]
+    assert "2 joins of humidity and temperature" in printed
+
+
+@pytest.mark.parametrize("page", ["docs/queries.md", "docs/joins.md"])
 def test_sql_in_the_docs_parses(page):
     for block in blocks(page, "sql"):
         assert weft.sql(block)
@@ -86,7 +95,7 @@ def test_every_key_of_a_job_file_is_documented():
     kinds = {**job.SOURCES, **job.SINKS}
     for kind in kinds:
         assert f'"{kind}"' in text
-    for form in (*kinds.values(), job.Stream, job.Queries, job.Spark):
+    for form in (*kinds.values(), job.Stream, job.Queries, job.FromTable, job.Spark):
         for key in dataclasses.fields(form):
             assert f"`{key.name}`" in text, f"{key.name} is not in docs/job_file.md"
 

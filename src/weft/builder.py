@@ -3,14 +3,33 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from weft.duration import parse_duration
 from weft.errors import QueryError
-from weft.query import Query, Window
+from weft.query import Query, TableJoin, Window
 from weft.sql.assemble import Parts, Snippet, assemble
+from weft.sql.reader import Reader
 from weft.sql.snippet import snippet
+from weft.sql.tables import Scope, plain_scope
 from weft.sql.text import check_name
+
+
+@dataclass(frozen=True)
+class Joined:
+    """A table to join, its keys not read yet."""
+
+    table: str
+    keys: tuple[tuple[Snippet, str], ...]
+    how: str
+    alias: str | None
+
+    def read(self, scope: Scope) -> TableJoin:
+        """The join, taken into the scope."""
+        before = scope.add(self.table, self.alias, None)
+        keys = tuple((Reader(s.text, "on", before).read(s.node), column) for s, column in self.keys)
+        return TableJoin(self.table, keys, self.how, self.alias or self.table)
 
 
 @dataclass(frozen=True)
@@ -31,10 +50,41 @@ class QueryBuilder:
     predicates: tuple[Snippet, ...] = ()
     items: tuple[Snippet, ...] = ()
     conditions: tuple[Snippet, ...] = ()
+    tables: tuple[Joined, ...] = ()
 
     def source(self, stream: str) -> QueryBuilder:
         """Name the stream."""
         return replace(self, stream=stream)
+
+    def join(
+        self,
+        table: str,
+        on: str | Sequence[str] | Mapping[str, str],
+        *,
+        how: str = "inner",
+        alias: str | None = None,
+    ) -> QueryBuilder:
+        """Join a static table, whose columns can then be used as ``table.column`` or by their bare names.
+
+        ``on`` is a column that both have, several of them, or what of the stream equals which column of the
+        table; ``how`` is ``inner`` or ``left``.
+
+        >>> new = query("new").source("trades").window("10 min").join("close", {"symbol": "sym"}, how="left")
+        >>> print(new.aggregate(n="count(*)").where("close.cp IS NULL").build().joins[0])
+        LEFT JOIN close ON symbol = close.sym
+        """
+        if how not in ("inner", "left"):
+            raise QueryError(
+                f"how must be 'inner' or 'left', not {how!r}", query=self.name, hint="write how='left'"
+            )
+        names = [on] if isinstance(on, str) else on
+        pairs = names.items() if isinstance(names, Mapping) else [(name, name) for name in names]
+        keys = tuple((snippet(key, "on", self.name), column) for key, column in pairs)
+        if not keys:
+            raise QueryError(
+                f"nothing says which row of {table!r} to join", query=self.name, hint="write on='symbol'"
+            )
+        return replace(self, tables=(*self.tables, Joined(table, keys, how, alias)))
 
     def where(self, predicate: str) -> QueryBuilder:
         """Keep only the rows a predicate is true for; several of them must all be true."""
@@ -114,6 +164,11 @@ class QueryBuilder:
             raise QueryError(
                 "no window", query=self.name, hint="call .window('12 min', '5 min') or .rows(100, 10)"
             )
+        scope = plain_scope(self.stream)
+        try:
+            joins = [joined.read(scope) for joined in self.tables]
+        except QueryError as error:
+            raise error.of(self.name) from None
         parts = Parts(
             name=self.name,
             source=self.stream,
@@ -123,7 +178,8 @@ class QueryBuilder:
             where=self.predicates,
             having=self.conditions,
             time=self.time,
-            tables=frozenset((self.stream.lower(), self.stream.lower().rpartition(".")[2])),
+            tables=scope.names,
+            joins=joins,
         )
         try:
             return assemble(parts)

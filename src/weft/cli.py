@@ -6,6 +6,8 @@ Exit codes: 0 done, 1 a run failed, 2 the input (command line, queries, job file
 from __future__ import annotations
 
 import sys
+import time
+from dataclasses import asdict
 from importlib import metadata
 from json import dumps
 from pathlib import Path
@@ -19,12 +21,14 @@ import weft
 from weft import bench as benchmarks
 from weft import demo as demonstration
 from weft import job as jobs
-from weft import launch
+from weft import launch, sample
 from weft.cost import constants
 from weft.define import defined_in, load_aggregates
 from weft.errors import CheckpointError, JobError, QueryError, WeftError
 from weft.job import Engine
+from weft.joins.explain import plan_joins
 from weft.optimize import Compared, compare, explain
+from weft.query import JoinQuery, Query
 from weft.report import Report, step_bar
 from weft.sinks import MemorySink
 from weft.web import commands
@@ -92,12 +96,45 @@ def plan(
         list[Path] | None,
         typer.Option(help="A Python file that defines aggregates; can be given again.", metavar="FILE"),
     ] = None,
+    chain: Annotated[
+        str,
+        typer.Option(help="How joins are sliced: mem-opt, cpu-opt, or the most rows kept.", metavar="SHAPE"),
+    ] = "mem-opt",
+    rows: Annotated[
+        Path | None,
+        typer.Option(
+            "--sample",
+            help="Rows of the stream (Parquet, CSV, JSON), to count what they share.",
+            metavar="FILE",
+        ),
+    ] = None,
+    column: Annotated[
+        str | None,
+        typer.Option("--time", help="The sample's time column, where several could be.", metavar="COLUMN"),
+    ] = None,
 ) -> None:
     """Show what the queries would share, and what that should cost."""
     if sum((json, svg is not None, why is not None)) > 1:
         raise JobError("--json, --svg FILE and --explain QUERY exclude each other; run the command again")
     load_aggregates(aggregates or ())
-    asked = weft.sql(_read(queries))
+    everything = weft.sql(_read(queries))
+    joins = [q for q in everything if isinstance(q, JoinQuery)]
+    asked = [q for q in everything if isinstance(q, Query)]
+    chains = plan_joins(joins, 1000.0 if rate is None else rate, _shape(chain))
+    if joins and (svg or strategy == "all"):
+        raise JobError(
+            "--svg and --strategy all are for window queries; put the joins into a file of their own"
+        )
+    if why in [q.name for q in joins]:
+        print(next(c for c in chains if why in [m.name for m in c.members]))
+        return
+    if joins and not asked:
+        print(
+            dumps({"chains": [c.to_dict() for c in chains]}, indent=2)
+            if json
+            else "\n\n".join(map(str, chains))
+        )
+        return
     options: dict[str, Any] = {
         "rate": 1000.0 if rate is None else rate,
         "nodes": nodes,
@@ -105,7 +142,7 @@ def plan(
         "constants": constants(),
     }
     if strategy == "all":
-        if svg or why:
+        if svg or why or rows:
             raise JobError("--strategy all gives a table or --json; name one strategy to see its plan")
         found = compare(asked, **options)
         if json:
@@ -114,16 +151,21 @@ def plan(
             out.print(_compared(found))
         return
     made = weft.plan(asked, strategy=strategy, **options)
+    sampled = sample.sharing(made, sample.read_sample(rows), column) if rows else []
     if svg:
         _write(svg, made.to_svg())
     elif json:
-        print(made.to_json())
+        shown: dict[str, Any] = {"sharing": [asdict(choice) for choice in sampled]} if rows else {}
+        shown |= {"chains": [c.to_dict() for c in chains]} if joins else {}
+        print(dumps(made.to_dict() | shown, indent=2))
     elif why:
         print(explain(made, why))
     else:
-        print("\n".join([str(made), *defined_in(asked)]))
+        print("\n".join([str(made), *defined_in(asked), *map(str, sampled)]))
         if rate is None:
             print(f"{made.rate:,.6g} rows/s are assumed; --rate says how many there are")
+        for each in chains:
+            print(f"\n{each}")
 
 
 @app.command()
@@ -144,6 +186,24 @@ def run(
 
 app.command()(commands.serve)
 app.add_typer(commands.query, name="query", no_args_is_help=True)
+
+
+@app.command()
+def cluster(
+    workers: Annotated[int, typer.Option(help="How many workers.", min=1)] = 2,
+    cores: Annotated[int, typer.Option(help="Cores of each worker.", min=1)] = 1,
+    memory: Annotated[str, typer.Option(help="Memory of each worker.", metavar="SIZE")] = "1g",
+    port: Annotated[int, typer.Option(help="The master's port.")] = 7077,
+) -> None:
+    """Start a small standalone Spark cluster on this machine, until Ctrl-C."""
+    from weft.spark.cluster import Cluster
+
+    with Cluster(workers, cores, memory, port) as started:
+        out.print(f"Spark master at {started.url} with {workers} workers; Ctrl-C stops them", highlight=False)
+        out.print(f"in another terminal: weft run JOB.toml --master {started.url}", highlight=False)
+        while started.alive() >= 0:
+            time.sleep(1)
+        raise WeftError("the Spark master has ended")
 
 
 @app.command()
@@ -187,6 +247,15 @@ def bench(
         results.append(result)
     if json:
         benchmarks.save(results, json)
+
+
+def _shape(chain: str) -> str | float:
+    if chain in ("mem-opt", "cpu-opt"):
+        return chain
+    try:
+        return float(chain.replace(",", ""))
+    except ValueError:
+        raise JobError(f"--chain is mem-opt, cpu-opt or a number of rows, not {chain!r}") from None
 
 
 def _compared(found: list[Compared]) -> Table:

@@ -3,6 +3,7 @@
     [source]  kind = "files" | "generator" | "spark"
     [stream]  time, lateness, trigger, idle_timeout, close_at_end, checkpoint
     [queries] file = "queries.sql"  or  sql = "...", aggregates = ["own.py"]
+    [tables.NAME] path = "...", format = "csv"
     [sink]    kind = "parquet" | "console" | "memory" | "python"
     [spark]   master, buckets, conf
 
@@ -114,6 +115,18 @@ class Queries:
 
 
 @dataclass(frozen=True, slots=True)
+class FromTable:
+    """A static table that queries join: a file, or a folder of files; the format is told by their names."""
+
+    path: Path
+    format: str | None = None
+    schema: Options | None = None
+    delimiter: str = ","
+    header: bool = True
+    quote: str = '"'
+
+
+@dataclass(frozen=True, slots=True)
 class ToParquet:
     """One Parquet table per query under ``path``."""
 
@@ -186,6 +199,7 @@ class Job:
     sink: ToParquet | ToConsole | ToMemory | ToFunction
     spark: Spark
     aggregates: tuple[Path, ...] = ()
+    tables: Mapping[str, FromTable] = field(default_factory=dict)
 
 
 def load(path: str | Path) -> Job:
@@ -223,7 +237,7 @@ def parse(text: str, base: Path = Path()) -> Job:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise JobError(f"not valid TOML: {error}") from error
-    refuse_unknown(tables, ("source", "stream", "queries", "sink", "spark"), "section [{}]")
+    refuse_unknown(tables, ("source", "stream", "queries", "tables", "sink", "spark"), "section [{}]")
     for name, table in tables.items():
         if not isinstance(table, dict):
             raise JobError(f"'{name}' must be a section: write [{name}] on a line of its own")
@@ -241,7 +255,18 @@ def parse(text: str, base: Path = Path()) -> Job:
         sink=read_kind(tables.get("sink", {"kind": "console"}), SINKS, "sink", base),
         spark=read_section(Spark, tables.get("spark", {}), "spark", base),
         aggregates=queries.aggregates,
+        tables={name: _table(name, given, base) for name, given in tables.get("tables", {}).items()},
     )
+
+
+def _table(name: str, given: Any, base: Path) -> FromTable:
+    section = f"tables.{name}"
+    if not isinstance(given, dict):
+        raise JobError(f"'{section}' must be a section: write [{section}] on a line of its own")
+    table = read_section(FromTable, given, section, base)
+    if table.format not in (None, *FORMATS):
+        raise JobError(f"[{section}] format must be one of {', '.join(FORMATS)}, not '{table.format}'")
+    return table
 
 
 def _sql(queries: Queries) -> str:

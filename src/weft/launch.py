@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, Protocol
@@ -26,6 +27,7 @@ from weft.job import (
     FromFiles,
     FromGenerator,
     FromSpark,
+    FromTable,
     Job,
     ToConsole,
     ToMemory,
@@ -40,6 +42,7 @@ from weft.query import Query
 from weft.report import Report
 from weft.sinks import CheckingSink, ConsoleSink, FunctionSink, MemorySink, ParquetSink, Sink
 from weft.sql import sql
+from weft.tables import Tables, TableSource, format_of
 
 PAUSE = 0.5
 """Seconds between two looks for new rows, where the job does not say."""
@@ -150,10 +153,14 @@ def _in_process(
     wanted = job.stream
     schema, batches = _batches(job, ends)
     threads = os.cpu_count() or 1
-    program = compile_plan(planned, schema, wanted.time, buckets=threads)
+    tables = Tables(make_tables(job))
+    program = compile_plan(
+        planned, schema, wanted.time, buckets=threads, tables=tables.schemas(planned.queries)
+    )
+    accept = sink.check if isinstance(sink, CheckingSink) else None
     interval = None if wanted.trigger is None else parse_trigger(wanted.trigger)
     return LocalStream(
-        LocalRun(program, wanted.lateness, threads, sink.check if isinstance(sink, CheckingSink) else None),
+        LocalRun(program, wanted.lateness, threads, tables, accept),
         batches,
         sink,
         pause=PAUSE if interval is None else interval / 1e6,
@@ -196,6 +203,22 @@ def make_files(source: FromFiles) -> Files:
     )
 
 
+def make_tables(job: Job) -> dict[str, TableSource]:
+    """The static tables of a job, looked for before each batch."""
+    return {name: partial(_table_files, table) for name, table in job.tables.items()}
+
+
+def _table_files(table: FromTable) -> Files:
+    return Files(
+        table.path,
+        format=table.format or format_of(table.path),
+        schema=table.schema,
+        delimiter=table.delimiter,
+        header=table.header,
+        quote=table.quote,
+    )
+
+
 @contextmanager
 def _on_spark(
     job: Job, planned: Plan, sink: Sink, told: Callable[[Progress], Any], ends: bool, master: str | None
@@ -218,6 +241,7 @@ def _on_spark(
             idle_timeout=None if wanted.idle_timeout is None else format_duration(wanted.idle_timeout),
             close_at_end=ends if wanted.close_at_end is None else wanted.close_at_end,
             on_progress=told,
+            tables=make_tables(job),
             spark=spark,
         ) as running,
         _written(job.source, folder),

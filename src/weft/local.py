@@ -6,7 +6,6 @@ import datetime
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -17,21 +16,20 @@ from weft.engine.migrate import Migration
 from weft.engine.partial import Seen, partial
 from weft.engine.program import Program, compile_plan
 from weft.engine.registry import Change, Registry
+from weft.engine.sharing import Choice, total
 from weft.engine.state import Piece, State
 from weft.errors import JobError
 from weft.optimize import LivePlanner
 from weft.optimize import plan as make_plan
 from weft.plan import Plan
-from weft.query import Query
-
-Batch: TypeAlias = Any
-"""A pyarrow Table or RecordBatch, a pandas or polars DataFrame, or anything with an Arrow C stream."""
+from weft.query import JoinQuery, Query
+from weft.tables import Batch, Tables, TableSource, as_table
 
 ROWS_AT_ONCE = 1 << 20
 
 
 def run(
-    queries: Iterable[Query | QueryBuilder] | Plan,
+    queries: Iterable[Query | QueryBuilder | JoinQuery] | Plan,
     batches: Batch | Iterable[Batch],
     time: str,
     lateness: str | datetime.timedelta = "0 s",
@@ -40,8 +38,12 @@ def run(
     technique: str = "auto",
     threads: int | None = None,
     strict: bool = False,
+    tables: Mapping[str, TableSource] | None = None,
 ) -> dict[str, pa.Table]:
     """Answer queries over a table, or over batches in order of arrival; all windows are closed at the end.
+
+    ``tables`` are the static tables that queries join, by name: tables, paths of files, or functions that
+    give them; what has changed is read again before each batch.
 
     >>> import datetime, weft
     >>> ts = [datetime.datetime(2024, 1, 1, 0, minute) for minute in (1, 4, 7)]
@@ -54,13 +56,16 @@ def run(
         queries if isinstance(queries, Plan) else make_plan(queries, strategy=strategy, technique=technique)
     )
     runner: LocalRun | None = None
+    beside = Tables(tables)
     results: dict[str, list[pa.Table]] = {q.name: [] for q in plan.queries}
     try:
         for batch in as_batches(batches):
             if runner is None:
                 threads = threads or os.cpu_count() or 1
-                program = compile_plan(plan, batch.schema, time, strict, threads)
-                runner = LocalRun(program, parse_duration(lateness, "lateness"), threads)
+                program = compile_plan(
+                    plan, batch.schema, time, strict, threads, tables=beside.schemas(plan.queries)
+                )
+                runner = LocalRun(program, parse_duration(lateness, "lateness"), threads, beside)
             _collect(results, runner.step(batch))
         if runner is None:
             raise JobError(
@@ -79,6 +84,8 @@ def run(
 class LocalRun:
     """A stream in this process: feed it batches with ``step``, end it with ``close``.
 
+    ``choices`` says what the last batch shared.
+
     >>> import datetime, weft
     >>> from weft.engine.program import compile_plan
     >>> queries = weft.sql("-- name: n\\nSELECT count(*) AS n FROM s [RANGE '1 min']")
@@ -95,14 +102,17 @@ class LocalRun:
         program: Program,
         lateness: int = 0,
         threads: int | None = None,
+        tables: Tables | Mapping[str, TableSource] | None = None,
         accept: Callable[[Mapping[str, pa.Schema]], None] | None = None,
     ) -> None:
         self.lateness = lateness
+        self.tables = tables if isinstance(tables, Tables) else Tables(tables)
         self.threads = threads or os.cpu_count() or 1
         self.states = [State(program, bucket) for bucket in range(self.threads)]
         self.seen = Seen()
+        self.choices: list[Choice] = []
         self.watermark: int | None = None
-        self._registry = Registry(program, LivePlanner.of(program.plan), accept)
+        self._registry = Registry(program, LivePlanner.of(program.plan), accept, tables=self.tables.schemas)
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="weft")
 
     @property
@@ -144,21 +154,29 @@ class LocalRun:
         """Let a query take the place of the one of its name, with the next batch."""
         return self._registry.replace(query, name)
 
-    def step(self, batch: Batch) -> dict[str, pa.Table]:
-        """Take in a batch and answer the windows that the watermark has then passed."""
+    def step(self, batch: Batch, watermark: int | None = None) -> dict[str, pa.Table]:
+        """Take in a batch and answer the windows that the watermark has then passed.
+
+        ``watermark`` is one known otherwise: no row after this batch is earlier.
+        """
         self._change()
         table = as_table(batch)
         self._check(table.schema)
         rows = min(ROWS_AT_ONCE, -(-table.num_rows // self.threads)) or 1
         chunks = [table.slice(at, rows) for at in range(0, table.num_rows, rows)]
-        work = self._pool.map(lambda c: partial(c, self.program, self.watermark, self.threads), chunks)
+        beside = self.tables.enrichment(self.program)
+        work = self._pool.map(
+            lambda c: partial(c, self.program, self.watermark, self.threads, beside), chunks
+        )
         pieces: list[Piece] = []
-        for seen, made in work:
-            self.seen += seen
-            pieces += made
-        if self.seen.max_time is not None:
-            now = self.seen.max_time - self.lateness
-            self.watermark = now if self.watermark is None else max(self.watermark, now)
+        choices: list[Choice] = []
+        for made in work:
+            self.seen += made.seen
+            pieces += made.pieces
+            choices += made.choices
+        self.choices = total(choices)
+        latest = [] if self.seen.max_time is None else [self.seen.max_time - self.lateness]
+        self.watermark = max((w for w in (self.watermark, watermark, *latest) if w is not None), default=None)
         return self._final(pieces, self.watermark)
 
     def close(self) -> dict[str, pa.Table]:
@@ -176,6 +194,10 @@ class LocalRun:
             return None
         self.watermark = until
         return self._final([], until)
+
+    def replace_table(self, name: str, table: TableSource) -> None:
+        """Join another table under this name, from the next batch on."""
+        self.tables.replace(name, table, self.program)
 
     def shutdown(self) -> None:
         """Let the threads go."""
@@ -212,21 +234,6 @@ class LocalRun:
                 )
 
 
-def as_table(batch: Batch) -> pa.Table:
-    """Any table-like thing as an Arrow table."""
-    if isinstance(batch, pa.Table):
-        return batch
-    if isinstance(batch, pa.RecordBatch):
-        return pa.Table.from_batches([batch])
-    if hasattr(batch, "__arrow_c_stream__"):
-        return _plain_views(pa.table(batch))
-    if hasattr(batch, "to_arrow"):
-        return _plain_views(batch.to_arrow())
-    raise JobError(
-        f"{type(batch).__name__} is not a table; give pyarrow, pandas or polars tables, one or many"
-    )
-
-
 def as_batches(batches: Batch | Iterable[Batch]) -> Iterator[pa.Table]:
     """One table, or each of many."""
     single = isinstance(batches, pa.Table | pa.RecordBatch) or hasattr(batches, "__arrow_c_stream__")
@@ -235,15 +242,6 @@ def as_batches(batches: Batch | Iterable[Batch]) -> Iterator[pa.Table]:
             yield as_table(batch)
     else:
         yield as_table(batches)
-
-
-def _plain_views(table: pa.Table) -> pa.Table:
-    """String views (as polars exports them) as plain strings."""
-    fields = [
-        f.with_type(pa.string()) if f.type in (pa.string_view(), pa.large_string()) else f
-        for f in table.schema
-    ]
-    return table.cast(pa.schema(fields))
 
 
 def _collect(results: dict[str, list[pa.Table]], answered: dict[str, pa.Table]) -> None:

@@ -198,6 +198,7 @@ class LocalStream:
                 state_bytes=sum(state.bytes for state in run.states),
                 seconds=seconds,
                 breakdown={"job": round(made - began, 4), "sink": round(done - made, 4)},
+                sharing=tuple(run.choices),
             )
         )
 

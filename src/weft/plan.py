@@ -184,6 +184,7 @@ def _query_dict(query: Query) -> dict[str, Any]:
             for name in ("range", "slide", "offset")
         },
         "group_by": list(query.group_by),
+        "joins": [str(join) for join in query.joins],
         "where": None if query.predicate is None else str(query.predicate),
         "aggregates": [f"{a} AS {a.alias}" for a in query.aggregates],
     }

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from weft.engine.sharing import Choice
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:
@@ -15,7 +17,7 @@ class Progress:
     ``watermark_lag`` the seconds it is behind the clock. ``seconds`` is the time the step took, of which
     ``breakdown`` says where it went; ``late`` rows missed at least one of their windows, ``untimed`` rows
     had no event time, ``bad`` counts values and rows that could not be read or computed. ``batch_id`` is
-    Spark's number of the batch.
+    Spark's number of the batch. ``sharing`` says how rows became partials, group-by by group-by.
     """
 
     seq: int
@@ -37,3 +39,4 @@ class Progress:
     breakdown: Mapping[str, float] = field(default_factory=dict)
     batch_id: int | None = None
     skipped_files: tuple[str, ...] = ()
+    sharing: tuple[Choice, ...] = ()

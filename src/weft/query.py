@@ -6,6 +6,7 @@ Nothing here computes; equality is structural, so two spellings of one question 
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -81,6 +82,16 @@ def columns_of(expr: Expr) -> frozenset[str]:
     return frozenset()
 
 
+def split_name(name: str, tables: Iterable[str]) -> tuple[str, str]:
+    """The table that stands before a column, if any does, and the column.
+
+    >>> split_name("close.cp", ["trades", "close"]), split_name("open.cp", ["trades", "close"])
+    (('close', 'cp'), ('', 'open.cp'))
+    """
+    table = max((t for t in tables if name.startswith(f"{t}.")), key=len, default="")
+    return table, name[len(table) + 1 :] if table else name
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
     """Instance k is ``[offset + k*slide, offset + k*slide + range)``, in microseconds since the epoch.
@@ -152,13 +163,39 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
+class TableJoin:
+    """A static table beside the stream: every row meets the one row of the table with its keys, or none.
+
+    ``keys`` pair an expression over the row with a column of the table; ``how`` is ``inner`` (a row that
+    meets none is left out) or ``left`` (it has nulls there). Columns of the table are called
+    ``alias.column``, or by their bare name where that is clear.
+    """
+
+    table: str
+    keys: tuple[tuple[Expr, str], ...]
+    how: str = "inner"
+    alias: str = ""
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "alias", self.alias or self.table)
+
+    def __str__(self) -> str:
+        named = self.table if self.alias == self.table else f"{self.table} AS {self.alias}"
+        on = " AND ".join(f"{key} = {self.alias}.{column}" for key, column in self.keys)
+        return f"{self.how.upper()} JOIN {named} ON {on}"
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """One continuous question: source, predicate, window, group-by, aggregates.
 
     ``outputs`` is set where a result column is computed from aggregates, as in
     ``sum(a) / sum(b) AS ratio``; empty, the aggregates themselves are the result columns.
     ``having`` keeps only the result rows it is true for. ``time`` is the time column
-    where the text names one.
+    where the text names one. ``joins`` are static tables whose columns the query uses too; a column
+    can then be called ``source.column``, and ``group_names`` say what the group-by columns are called in
+    the result, which is by their own names where it is empty.
     """
 
     name: str
@@ -170,6 +207,9 @@ class Query:
     outputs: tuple[Output, ...] = ()
     having: Expr | None = None
     time: str | None = None
+    joins: tuple[TableJoin, ...] = ()
+    group_names: tuple[str, ...] = ()
+    group_positions: tuple[Position | None, ...] = field(default=(), compare=False, repr=False)
 
     def renamed(self, name: str) -> Query:
         """The same question under another name."""
@@ -177,14 +217,98 @@ class Query:
 
     @property
     def columns(self) -> frozenset[str]:
-        """The columns of the stream this query reads, its time column apart."""
+        """The columns this query reads, its time column apart."""
         expressions = [a for g in self.aggregates for a in g.args]
+        expressions += [key for join in self.joins for key, _ in join.keys]
         if self.predicate is not None:
             expressions.append(self.predicate)
         return frozenset(self.group_by).union(*(columns_of(e) for e in expressions))
 
     @property
+    def keys(self) -> tuple[Column, ...]:
+        """The group-by columns, each with its position where that is known."""
+        positions = self.group_positions or (None,) * len(self.group_by)
+        return tuple(map(Column, self.group_by, positions))
+
+    @property
+    def result_keys(self) -> tuple[str, ...]:
+        """What the group-by columns are called in the result."""
+        return self.group_names or self.group_by
+
+    @property
     def result_columns(self) -> tuple[str, ...]:
         """The names of the result's columns, in order."""
         values = self.outputs or self.aggregates
-        return (*self.group_by, "window_start", "window_end", *(v.alias for v in values))
+        return (*self.result_keys, "window_start", "window_end", *(v.alias for v in values))
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One stream of a join: what its columns are called there, and how long its rows wait for the others'."""
+
+    stream: str
+    alias: str
+    range: int
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.range <= LONGEST:
+            raise QueryError(
+                f"the range of {self.alias!r} must be positive and at most 100 years, not {self.range} µs",
+                position=self.position,
+                hint="write [RANGE '60 min'] behind the stream",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class JoinQuery:
+    """One continuous join of two or more streams, in windows of event time.
+
+    Rows join if every condition is TRUE for them and, counted from the latest of them, each is younger than
+    its stream's range. The result's time, the column ``ts``, is that of the latest.
+
+    ``selections`` hold, for each side, what concerns its rows alone, over the stream's own columns. In
+    ``conditions`` and ``outputs`` columns are called ``alias.column``. ``aggregate`` is a query over the
+    results, where the join was asked for its windowed aggregates; its columns are then the outputs.
+    """
+
+    name: str
+    sides: tuple[Side, ...]
+    selections: tuple[Expr | None, ...]
+    conditions: tuple[Expr, ...]
+    outputs: tuple[Output, ...]
+    aggregate: Query | None = None
+
+    def renamed(self, name: str) -> JoinQuery:
+        """The same question under another name."""
+        inner = None if self.aggregate is None else replace(self.aggregate, name=name, source=name)
+        return replace(self, name=name, aggregate=inner)
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The streams that are joined, in the order of the sides."""
+        return tuple(side.stream for side in self.sides)
+
+    @property
+    def result_columns(self) -> tuple[str, ...]:
+        """The names of the result's columns, in order."""
+        if self.aggregate is not None:
+            return self.aggregate.result_columns
+        return (RESULT_TIME, *(output.alias for output in self.outputs))
+
+
+RESULT_TIME = "ts"
+"""The column of a join's results that holds their time."""
+
+
+def with_columns(expr: Expr, names: Mapping[str, str]) -> Expr:
+    """The expression over columns under other names; those not mentioned keep theirs.
+
+    >>> print(with_columns(Call(">", (Column("t.value"), Column("limit"))), {"t.value": "value"}))
+    (value > limit)
+    """
+    if isinstance(expr, Column):
+        return Column(names.get(expr.name, expr.name), expr.position)
+    if isinstance(expr, Call):
+        return Call(expr.function, tuple(with_columns(a, names) for a in expr.args), expr.position)
+    return expr

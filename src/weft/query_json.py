@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from weft.errors import QueryError
-from weft.query import Aggregate, Call, Column, Expr, Literal, Output, Query, Window
+from weft.query import Aggregate, Call, Column, Expr, Literal, Output, Query, TableJoin, Window
 
 
 def query_to_dict(query: Query) -> dict[str, Any]:
@@ -41,6 +41,16 @@ def query_to_dict(query: Query) -> dict[str, Any]:
         "outputs": [{"alias": o.alias, "expr": expr_to_data(o.expr)} for o in query.outputs],
         "having": _optional(query.having),
         "time": query.time,
+        "joins": [
+            {
+                "table": j.table,
+                "keys": [[expr_to_data(key), column] for key, column in j.keys],
+                "how": j.how,
+                "alias": j.alias,
+            }
+            for j in query.joins
+        ],
+        "group_names": list(query.group_names),
     }
 
 
@@ -60,6 +70,13 @@ def query_from_dict(data: Mapping[str, Any]) -> Query:
             outputs=tuple(Output(o["alias"], expr_from_data(o["expr"])) for o in data["outputs"]),
             having=None if data["having"] is None else expr_from_data(data["having"]),
             time=data["time"],
+            joins=tuple(
+                TableJoin(
+                    j["table"], tuple((expr_from_data(k), c) for k, c in j["keys"]), j["how"], j["alias"]
+                )
+                for j in data["joins"]
+            ),
+            group_names=tuple(data["group_names"]),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise QueryError(f"this is not a query as data ({type(error).__name__}: {error})") from error

@@ -43,6 +43,8 @@ def warm() -> float:
             call = "count(*)" if name == "count_star" else f"{name}({argument})"
             text = f"SELECT {call} AS v FROM s [RANGE '60 s' SLIDE '25 s'] WHERE i > 1 GROUP BY k"
             queries.append(weft.sql(text)[0].renamed(f"{name}_{number}"))
+    either = "(s < 'a' OR i > 3) AND (s > 'b' OR i < 9) AND s <> 'c' AND s IN ('d', 'e')"
+    queries += weft.sql(f"-- name: either\nSELECT count(*) AS n FROM s [RANGE '60 s'] WHERE {either}")
     queries += weft.sql("-- name: rows\nSELECT k, count(*) AS n FROM s [ROWS 3 SLIDE 2] GROUP BY k")
     plan = weft.plan(queries)
     weft.run(plan, table, time="ts")
@@ -50,6 +52,9 @@ def warm() -> float:
         for monoid in {part.monoid for part in grouping.parts}:
             for name in candidates(monoid):
                 technique(name).answer(monoid, monoid.identity(2), np.array([0]), np.array([2]))
+    join = "SELECT a.i FROM a [RANGE '60 s'], b [RANGE '30 s'] WHERE a.i = b.i AND abs(a.x - b.x) < 2"
+    by_time = "SELECT a.i FROM a [RANGE '60 s'], b [RANGE '30 s'] WHERE a.x < b.x"
+    weft.run(weft.sql(f"{join}; {by_time}"), {"a": table, "b": table}, time="ts")
     return time.perf_counter() - began
 
 

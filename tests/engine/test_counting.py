@@ -126,10 +126,10 @@ def test_layers_hold_what_a_restart_needs_and_no_more(tmp_path: Path) -> None:
     watermark: int | None = None
     for seq, batch in enumerate(batches, 1):
         state = rebuild(place, layers, 0, watermark, program)
-        seen, pieces = partial(batch, program, watermark)
-        pieces = merge_pieces(pieces, program)
-        assert seen.max_time is not None
-        watermark = max(watermark or 0, seen.max_time - 10_000_000)
+        made = partial(batch, program, watermark)
+        pieces = merge_pieces(made.pieces, program)
+        assert made.seen.max_time is not None
+        watermark = max(watermark or 0, made.seen.max_time - 10_000_000)
         state, results = final(state, pieces, watermark, program)
         layers = add_layer(place, layers, [*pieces, *state.made], state, (seq, f"t{seq}"), watermark, program)
         found += results.values()

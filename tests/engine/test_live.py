@@ -16,6 +16,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from ways import WAYS, forced
 
 from weft.engine.due import NEVER
 from weft.engine.final import END, final
@@ -147,9 +148,11 @@ class World:
         pieces = []
         if rows is not None:
             self.batches.append(rows)
-            seen, pieces = partial(pa.Table.from_pylist(rows, SCHEMA), program, before, BUCKETS)
-            pieces = merge_pieces(pieces, program)
-            self.seen += seen
+            # What is shared may change from batch to batch.
+            with forced(WAYS[len(self.batches) % len(WAYS)]):
+                made = partial(pa.Table.from_pylist(rows, SCHEMA), program, before, BUCKETS)
+            pieces = merge_pieces(made.pieces, program)
+            self.seen += made.seen
         if self.seen.max_time is not None:
             self.watermark = self.seen.max_time - self.lateness
         until = self.watermark if rows is not None else END
@@ -160,8 +163,8 @@ class World:
             for name, table in results.items():
                 answered.setdefault(name, []).extend(oracle.rows_of(table))
             named = (len(self.batches), f"{len(self.batches)}-{b}")
-            made = [*mine, *state.made]
-            self.layers[b] = add_layer(self.place, self.layers[b], made, state, named, until, program)
+            fresh = [*mine, *state.made]
+            self.layers[b] = add_layer(self.place, self.layers[b], fresh, state, named, until, program)
         for life in self.lives:
             if life.end is None:
                 life.rounds.append(answered.pop(life.query.name, []))

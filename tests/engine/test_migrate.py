@@ -56,7 +56,7 @@ def table(rows: int = 60) -> pa.Table:
 
 
 def state_of(made: Program, watermark: int | None) -> State:
-    state, _ = final(State(made), partial(table(), made, None)[1], watermark, made)
+    state, _ = final(State(made), partial(table(), made, None).pieces, watermark, made)
     return state
 
 
@@ -105,7 +105,7 @@ def _rounded(row: str) -> str:
 def test_signatures_get_the_bits_of_the_new_numbers() -> None:
     old, new = program([QUERIES[1], QUERIES[0]]), program([QUERIES[2], QUERIES[0]], version=2)
     assert old.predicates == (None, new.predicates[1])
-    (piece,) = partial(table(), old, None)[1]
+    (piece,) = partial(table(), old, None).pieces
     moved = Migration(old.layout, new).piece(piece)
     assert moved is not None
     bits = unpack(moved.table.column("signature").cast(pa.binary()).to_pylist(), 2)
@@ -116,7 +116,7 @@ def test_signatures_get_the_bits_of_the_new_numbers() -> None:
 
 def test_new_parts_begin_as_identity_and_old_ones_go() -> None:
     old, new = program([QUERIES[1]]), program([QUERIES[1].renamed("z"), QUERIES[2]], version=2)
-    (piece,) = partial(table(), old, None)[1]
+    (piece,) = partial(table(), old, None).pieces
     moved = Migration(old.layout, new).piece(piece)
     assert moved is not None
     names = [name for part in new.groupings[0].parts for name in part.column_names]
@@ -132,7 +132,7 @@ def test_new_parts_begin_as_identity_and_old_ones_go() -> None:
 def test_a_grouping_that_is_gone_is_dropped() -> None:
     old, new = program([QUERIES[0], QUERIES[3]]), program([QUERIES[0]], version=2)
     migration = Migration(old.layout, new)
-    pieces = partial(table(), old, None)[1]
+    pieces = partial(table(), old, None).pieces
     assert [migration.piece(p) is None for p in pieces] == [False, True]
     assert len(migration.state(state_of(old, None)).groupings) == 1
 

@@ -62,7 +62,7 @@ def manifest(
 
 
 def pieces_of(minute: int, program: Program) -> list[Piece]:
-    return partial(batch(minute), program, None, 1)[1]
+    return partial(batch(minute), program, None, 1).pieces
 
 
 def watermark_of(minute: int) -> int:

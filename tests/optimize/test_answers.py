@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 import weft
+from weft.engine.migrate import Migration
 from weft.engine.program import compile_plan
-from weft.engine.store import layout
 from weft.generate import trades
 from weft.local import LocalRun
 from weft.optimize import STRATEGIES
@@ -48,15 +48,17 @@ def test_answers_do_not_depend_on_how_windows_are_cut(slicer: str, alone: dict[s
     assert rows(weft.run(weft.plan(QUERIES, slicer=slicer), TRADES, time="ts")) == alone
 
 
-@pytest.mark.parametrize(("before", "after"), [("share-all", "no-share"), ("no-share", "share-all")])
+@pytest.mark.parametrize(
+    ("before", "after"), [("share-all", "no-share"), ("no-share", "weave-share"), ("triweave", "share-all")]
+)
 def test_a_stream_goes_on_by_another_plan(before: str, after: str, alone: dict[str, list[Any]]) -> None:
-    """Trees only say how windows are answered: what is held between steps does not depend on them."""
-    plans = [weft.plan(QUERIES, strategy=strategy) for strategy in (before, after)]
-    programs = [compile_plan(plan, TRADES.schema, "ts") for plan in plans]
-    assert layout(programs[0]) == layout(programs[1])
-    running = LocalRun(programs[0], threads=2)
+    """Trees only say how windows are answered: what is held between steps is carried over by name."""
+    plans = [weft.plan(queries, strategy=s) for queries, s in ((QUERIES, before), (QUERIES[::-1], after))]
+    old, new = (compile_plan(plan, TRADES.schema, "ts") for plan in plans)
+    running = LocalRun(old, threads=2)
     found = [running.step(TRADES.slice(0, 1_700))]
-    running.program = programs[1]
+    running.states = [Migration(old.layout, new).state(state) for state in running.states]
+    running._registry.commit(new)
     found += [running.step(TRADES.slice(1_700)), running.close()]
     running.shutdown()
     results = {q.name: pa.concat_tables([f[q.name] for f in found if q.name in f]) for q in QUERIES}

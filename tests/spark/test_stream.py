@@ -62,6 +62,8 @@ def test_files_in_batches_as_all_rows_at_once(start: Start, rows: pa.Table, tmp_
     assert seen[-1].state_rows == 0
     assert not run.is_active
     assert run.exception is None
+    assert sum(c.rows for c in seen[0].sharing) > 0
+    assert {c.how for c in seen[0].sharing} <= {"shared", "spread", "unshared"}
     assert [q.name for q in run.queries()] == ["busy", "calm", "everything"]
     assert len(run.plan.queries) == 3
 

@@ -29,6 +29,11 @@ class Rows:
     valid: np.ndarray
     dictionary: pa.Array | None = None
 
+    def take(self, rows: np.ndarray) -> Rows:
+        """What these rows lift to."""
+        valid = self.valid[rows] if self.valid.size else self.valid
+        return Rows(self.values[rows], valid, self.dictionary)
+
 
 @dataclass(slots=True)
 class States:

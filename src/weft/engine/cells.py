@@ -76,7 +76,7 @@ def number_cells(
     _dense(slices, signatures, groups, signature_count, group_count, codes)
     if dense:
         rows = np.zeros(many, dtype=np.int64)
-        _count(codes, rows)
+        count_rows(codes, rows)
         cells, distinct = codes, np.flatnonzero(rows)
         if len(distinct) < many:
             place = np.full(many, -1, dtype=np.int32)
@@ -86,7 +86,7 @@ def number_cells(
     else:
         cells, distinct = factorize(codes)
         rows = np.zeros(len(distinct), dtype=np.int64)
-        _count(cells, rows)
+        count_rows(cells, rows)
     rest, group = np.divmod(distinct, group_count)
     at, signature = np.divmod(rest, signature_count)
     return cells, at, signature, group, rows
@@ -108,7 +108,8 @@ def one_each(
 
 
 @njit(cache=True, nogil=True)
-def _count(cells, rows):  # type: ignore[no-untyped-def]
+def count_rows(cells, rows):  # type: ignore[no-untyped-def]
+    """rows[c] += how many of the cells are c."""
     for i in range(cells.size):
         if cells[i] >= 0:
             rows[cells[i]] += 1
@@ -119,6 +120,17 @@ def _replace(cells, place):  # type: ignore[no-untyped-def]
     for i in range(cells.size):
         if cells[i] >= 0:
             cells[i] = place[cells[i]]
+
+
+def compact(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers that occur, in order, and the place of each among them.
+
+    >>> [each.tolist() for each in compact(np.array([7, 3, 7]))]
+    [[3, 7], [1, 0, 1]]
+    """
+    seen = np.zeros(int(numbers.max(initial=-1)) + 1, dtype=np.bool_)
+    seen[numbers] = True
+    return np.flatnonzero(seen), (np.cumsum(seen) - 1)[numbers]
 
 
 @njit(cache=True, nogil=True)

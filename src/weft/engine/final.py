@@ -1,15 +1,16 @@
 """``final``: merge partials into the state and answer, once each, the windows the watermark has passed.
 
-For every tree and predicate that has a window due, the cells of that predicate are brought to the tree's
+For every tree that has a window due, the cells of each predicate concerned are brought to the tree's
 slices: a view. A window of a group is then a run of neighbouring cells, found for all groups at once, and
 the tree's technique combines, part by part, the runs of all queries that need the part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -17,14 +18,16 @@ from numba import njit
 
 from weft.aggregates import Monoid, States
 from weft.aggregates.monoid import merge
-from weft.engine.cells import run_targets
 from weft.engine.counting import count_rows
 from weft.engine.due import NEVER, is_due, last_ends
 from weft.engine.program import Entry, Program
+from weft.engine.shards import MOST_PAIRS, bounded
+from weft.engine.spread import Spread, spread
 from weft.engine.state import Counted, GroupingState, Piece, State
 from weft.errors import AggregateError, AnswerOverflow
 from weft.expr import Evaluator
 from weft.final import technique
+from weft.plan import Tree
 from weft.query import Column, Expr
 from weft.slicing import align
 
@@ -45,30 +48,34 @@ def final(
     if watermark is None:
         return state, results
     counted = count_rows(state, watermark, program)
-    views: dict[tuple[int, int, int], View] = {}
+    asked: dict[tuple[int, int], list[tuple[Entry, Due]]] = {}
     for entry in program.entries:
         if entry.bucket not in (None, state.bucket):
             continue
         held = state.groupings[entry.grouping]
-        assert isinstance(held, GroupingState)
-        due: tuple[np.ndarray | int, np.ndarray | int] | None = None
+        due: Due | None = None
         if isinstance(held, Counted):
             due = counted.get(entry.grouping)
         elif held.rows and is_due(entry.query.window, state.answered, watermark):
             due = (_after(entry, state.answered), watermark)
-        if due is None:
-            continue
-        where = (entry.tree, entry.grouping, entry.predicate)
-        if where not in views:
-            views[where] = View(program, held, entry)
-        views[where].ask(entry, *due)
-    for view in views.values():
-        for entry in view.runs:
-            table = _answer(program, view, entry)
-            if table.num_rows:
-                results[entry.query.name] = table
+        if due is not None:
+            asked.setdefault((entry.tree, entry.grouping), []).append((entry, due))
+    for (tree, grouping), asking in asked.items():
+        held = state.groupings[grouping]
+        assert isinstance(held, GroupingState)
+        predicates = sorted({entry.predicate for entry, _ in asking})
+        for some in bounded(predicates, held.satisfying(), MOST_PAIRS):
+            view = View(held, program.trees[tree], some)
+            for entry, due in asking:
+                if entry.predicate in some:
+                    view.ask(entry, *due)
+            results |= {e.query.name: t for e in view.runs if (t := _answer(program, view, e)).num_rows}
     state.advance(watermark)
     return state, {q.name: results[q.name] for q in program.queries if q.name in results}
+
+
+Due: TypeAlias = tuple[np.ndarray | int, np.ndarray | int]
+"""After which instant windows are due, and until which, for all groups or for each."""
 
 
 def _after(entry: Entry, answered: int | None) -> int:
@@ -88,48 +95,62 @@ class Runs:
 
 
 class View:
-    """The cells that satisfy one predicate, in one tree's slices, ordered by group and time."""
+    """The cells that satisfy each of some predicates, in one tree's slices, ordered by predicate, group and
+    time.
 
-    def __init__(self, program: Program, grouping: GroupingState, entry: Entry) -> None:
-        self.grouping = grouping
+    Shards become what each query has per slice (Krishnamurthy, Wu, Franklin, SIGMOD 2006, section 5): of a
+    cell, only the predicates that it satisfies hear.
+    """
+
+    def __init__(self, grouping: GroupingState, tree: Tree, predicates: list[int]) -> None:
+        self.grouping, self.tree = grouping, tree
         self.cells = grouping.settle()
-        self.tree = program.trees[entry.tree]
-        starts = grouping.starts
-        if self.tree.progressions != grouping.grouping.progressions:
-            starts = align(self.tree.progressions, starts)
-        satisfied = grouping.bitmaps()[:, entry.predicate]
-        # Cells can be taken as they are unless signatures or finer edges split the tree's slices.
-        split = len(satisfied) > 1 or not satisfied.all() or starts is not grouping.starts
-        self._order = np.flatnonzero(satisfied[self.cells.signature]) if split else None
         self.runs: dict[Entry, Runs] = {}
         self._answers: dict[tuple[int, Entry], np.ndarray] = {}
-        if self._order is None:
-            self.group = self.cells.group
-            self.starts = starts[self.cells.slice]
-            return
+        starts = grouping.starts
+        if tree.progressions != grouping.grouping.progressions:
+            starts = align(tree.progressions, starts)
+        self.predicates = predicates
+        satisfied = grouping.bitmaps()[:, predicates]
         cell_starts = starts[self.cells.slice]
-        self._target = np.empty(len(self._order), dtype=np.int64)
-        nothing = np.zeros(0, dtype=np.int64)
-        run_targets(self._order, self.cells.group, cell_starts, nothing, self._target)
-        leader = self._order[np.flatnonzero(np.diff(self._target, prepend=-1))]
-        self.group, self.starts = self.cells.group[leader], cell_starts[leader]
+        # Cells can be taken as they are, by all, unless signatures or finer edges split the tree's slices.
+        self._spread: Spread | None = None
+        self.group, self.starts = self.cells.group, cell_starts
+        if len(satisfied) > 1 or not satisfied.all() or starts is not grouping.starts:
+            self._spread = spread(self.cells.signature, satisfied, self.cells.group, cell_starts)
+            self.group, self.starts = self.group[self._spread.leader], cell_starts[self._spread.leader]
+
+    def _region(self, predicate: int) -> tuple[int, int]:
+        """Where a predicate's cells begin and end."""
+        if self._spread is None:
+            return 0, len(self.group)
+        place = self.predicates.index(predicate)
+        return int(self._spread.bounds[place]), int(self._spread.bounds[place + 1])
 
     @cached_property
-    def bounds(self) -> np.ndarray:
-        """Where each group's cells begin, and the end."""
-        new = np.flatnonzero(np.diff(self.group, prepend=-1))
-        return np.append(new, len(self.group))
+    def _changes(self) -> np.ndarray:
+        """Where a group's cells begin."""
+        return np.flatnonzero(np.diff(self.group, prepend=-1))
+
+    def _groups(self, predicate: int) -> np.ndarray:
+        """Where each group's cells begin that satisfy the predicate, and the end."""
+        first, last = self._region(predicate)
+        inside = slice(*np.searchsorted(self._changes, (first + 1, last)))
+        return np.concatenate([[first] if last > first else [], self._changes[inside], [last]]).astype(
+            np.int64
+        )
 
     def ask(self, entry: Entry, after: np.ndarray | int, until: np.ndarray | int) -> None:
         """Find the windows of a query that end after ``after`` and not after ``until``, which groups may have
         each their own."""
-        window, groups = entry.query.window, self.group[self.bounds[:-1]]
+        window, bounds = entry.query.window, self._groups(entry.predicate)
+        groups = self.group[bounds[:-1]]
         afters, untils = (np.broadcast_to(each, len(self.grouping.keys))[groups] for each in (after, until))
         shape = (window.range, window.slide, window.offset, afters, untils)
         nothing = np.zeros(0, dtype=np.int64)
-        count = _runs(self.bounds, self.starts, *shape, nothing, nothing, nothing, nothing)
+        count = _runs(bounds, self.starts, *shape, nothing, nothing, nothing, nothing)
         low, high, group, start = (np.empty(count, dtype=np.int64) for _ in range(4))
-        _runs(self.bounds, self.starts, *shape, low, high, group, start)
+        _runs(bounds, self.starts, *shape, low, high, group, start)
         order = np.argsort(start, kind="stable")
         self.runs[entry] = Runs(low[order], high[order], self.group[group[order]], start[order])
 
@@ -139,7 +160,7 @@ class View:
             asking = [e for e in self.runs if any(number in a.parts for a in e.answers)]
             bounds = np.cumsum([0, *(len(self.runs[e].low) for e in asking)])
             words = technique(self.tree.technique).answer(
-                *self.cell_states(number),
+                *self.cell_states(number, {e.predicate for e in asking}),
                 np.concatenate([self.runs[e].low for e in asking]),
                 np.concatenate([self.runs[e].high for e in asking]),
             )
@@ -156,12 +177,13 @@ class View:
         _, oldest, newest = (states.words[:, 0] for states in self.cells.parts[:3])
         return oldest[runs.low], newest[runs.high - 1]
 
-    def cell_states(self, number: int) -> tuple[Monoid, np.ndarray]:
-        """The monoid of one part, and its states in the tree's slices."""
+    def cell_states(self, number: int, predicates: Collection[int]) -> tuple[Monoid, np.ndarray]:
+        """The monoid of one part, and its states in the tree's slices for these predicates."""
         part, states = self.grouping.grouping.parts[number], self.cells.parts[number].words
-        if self._order is not None:
+        if self._spread is not None:
             merged = part.monoid.identity(len(self.group))
-            merge(part.monoid, merged, self._target, self._order, states)
+            for each in self._spread.pairs([p in predicates for p in self.predicates]):
+                merge(part.monoid, merged, *each, states)
             states = merged
         return part.ready(states)
 
@@ -231,7 +253,7 @@ def _runs(bounds, starts, range_, slide, offset, afters, untils, low, high, grou
 def _answer(program: Program, view: View, entry: Entry) -> pa.Table:
     """One query's due windows as a table."""
     query, grouping, runs = entry.query, program.groupings[entry.grouping], view.runs[entry]
-    columns = dict(zip(grouping.keys, view.grouping.keys.decode(runs.group)))
+    columns = dict(zip(query.result_keys, view.grouping.keys.decode(runs.group)))
     for name, times in zip(("window_start", "window_end"), view.times(entry)):
         columns[name] = pa.array(times).cast(program.time_type)
     for answer in entry.answers:

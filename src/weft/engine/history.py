@@ -80,7 +80,7 @@ class History:
         self, alone: Program, running: Program, peers: Sequence[Entry], max_time: int, watermark: int
     ) -> None:
         self.max_time, self.watermark = max_time, watermark
-        self._edges = self._cut(running, peers)
+        self._edges = self._cut(peers)
         kept = [(e, _parts(running, e)) for e in peers]
         self._keeping = [
             [e for e, parts in kept if part in parts] for part in _parts(alone, alone.entries[0])
@@ -104,19 +104,18 @@ class History:
             exact &= self._is_kept(keeping, starts, np.minimum(ends, self.max_time + 1))
         return exact
 
-    def _cut(self, running: Program, peers: Sequence[Entry]) -> dict[Progression, int]:
-        """The edges at which no cell is left whole, each with the time from which on that is so."""
-        near = set(peers)
+    def _cut(self, peers: Sequence[Entry]) -> dict[Progression, int]:
+        """The edges at which no cell is left whole, each with the time from which on that is so.
+
+        Cells of one predicate are only sure to be cut where its own queries need it.
+        """
         edges: dict[Progression, int] = {}
-        for entry in running.entries:
+        for entry in peers:
             window, origin = entry.query.window, entry.origin
-            if window.rows:
-                continue
-            seen = NEVER if origin.joined == NEVER else origin.joined + 1
-            from_start = from_end = seen
-            if entry in near and origin.since != NEVER:
+            from_start = from_end = NEVER if origin.joined == NEVER else origin.joined + 1
+            if origin.since != NEVER:
                 # It was exact from then on, of these very cells.
-                from_start, from_end = min(seen, origin.since), min(seen, origin.since + window.range)
+                from_start, from_end = (min(from_start, origin.since + age) for age in (0, window.range))
             for residue, time in ((window.offset, from_start), (window.offset + window.range, from_end)):
                 edge = Progression(window.slide, residue)
                 edges[edge] = min(edges.get(edge, time), time)

@@ -15,6 +15,9 @@ import pyarrow.compute as pc
 
 from weft.aggregates.word import order_floats
 
+DENSE = 1 << 16
+"""Pairs of values that are looked up in a table, however few the rows."""
+
 
 class ValueIndex:
     """The distinct values of one column, numbered as they come.
@@ -46,6 +49,19 @@ class ValueIndex:
                 return np.where(indices.is_null().to_numpy(zero_copy_only=False), null, taken)
             return numbers[indices.to_numpy(zero_copy_only=False)]
         return self._number(array.cast(self.type))
+
+    def find(self, array: pa.Array) -> np.ndarray:
+        """The number of each value, -1 where it is none of those seen.
+
+        >>> index = ValueIndex(pa.string())
+        >>> index.encode(pa.array(["b", "a"])), index.find(pa.array(["a", None, "c"])).tolist()
+        (array([0, 1]), [1, -1, -1])
+        """
+        if pa.types.is_dictionary(array.type):
+            numbers = np.append(self.find(array.dictionary), np.int32(-1))
+            return numbers[array.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+        found = pc.index_in(self._probed(array.cast(self.type)), self._probe)
+        return found.fill_null(-1).to_numpy(zero_copy_only=False)
 
     def _number(self, array: pa.Array) -> np.ndarray:
         probe = self._probed(array)
@@ -92,9 +108,33 @@ class KeyIndex:
         """The number of each row's key."""
         if not self.types:
             return np.zeros(rows or 0, dtype=np.int64)
-        numbers = self._values[0].encode(columns[0])
+        numbers, known = self._values[0].encode(columns[0]), len(self._values[0])
         for values, pairs, column in zip(self._values[1:], self._pairs, columns[1:]):
-            numbers = pairs.encode(pa.array((numbers << 32) | values.encode(column)))
+            numbers = _paired(pairs, numbers, known, values.encode(column), len(values))
+            known = len(pairs)
+        return numbers
+
+    def encode_from(self, other: KeyIndex, columns: Sequence[int], numbers: np.ndarray) -> np.ndarray:
+        """The numbers here of keys that are some columns of another index's keys.
+
+        >>> both, one = KeyIndex([pa.string(), pa.int64()]), KeyIndex([pa.int64()])
+        >>> numbers = both.encode([pa.array(["a", "b", "a"]), pa.array([1, 1, 2])])
+        >>> one.encode_from(both, [1], numbers).tolist()
+        [0, 0, 1]
+        """
+        used = np.unique(numbers)
+        decoded = other.decode(used)
+        moves = np.zeros(len(other), dtype=np.int64)
+        moves[used] = self.encode([decoded[c] for c in columns], len(used))
+        return moves[numbers]
+
+    def find(self, columns: Sequence[pa.Array]) -> np.ndarray:
+        """The number of each row's key, -1 where it is none of those seen; for at least one column."""
+        numbers = self._values[0].find(columns[0])
+        for values, pairs, column in zip(self._values[1:], self._pairs, columns[1:]):
+            second = values.find(column)
+            both = pairs.find(pa.array((numbers.astype(np.int64) << 32) | second))
+            numbers = np.where((numbers < 0) | (second < 0), np.int32(-1), both)
         return numbers
 
     def value_numbers(self, numbers: np.ndarray) -> list[np.ndarray]:
@@ -134,6 +174,18 @@ class KeyIndex:
             hashes = _hash(values._probe)
             mixed = (mixed * np.uint64(0x9E3779B97F4A7C15)) ^ hashes[column]
         return ((mixed ^ (mixed >> np.uint64(31))) % np.uint64(count)).astype(np.int64)
+
+
+def _paired(pairs: ValueIndex, left: np.ndarray, lefts: int, right: np.ndarray, rights: int) -> np.ndarray:
+    """The numbers of pairs of numbers; hashed one by one only where there could be very many."""
+    if lefts * rights > max(DENSE, 2 * len(left)):
+        return pairs.encode(pa.array((left << 32) | right))
+    both = left * rights + right
+    table = np.full(lefts * rights, -1, dtype=np.int64)
+    table[both] = 0
+    found = np.flatnonzero(table + 1)
+    table[found] = pairs.encode(pa.array((found // rights << 32) | found % rights))
+    return table[both]
 
 
 def _hash(values: pa.Array) -> np.ndarray:

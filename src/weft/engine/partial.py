@@ -7,20 +7,23 @@ is a cell, and every part of every aggregate is kept per cell. What leaves is sm
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from functools import partial as partial_of
 from itertools import pairwise
-from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from weft.aggregates import States
-from weft.aggregates.monoid import add_rows
-from weft.engine.cells import number_cells, one_each
 from weft.engine.due import NEVER, first_ends, last_ends
+from weft.engine.enrich import NO_TABLES, Enrichment
 from weft.engine.keys import KeyIndex
-from weft.engine.program import Axis, Grouping, Program
+from weft.engine.program import Axis, Program
+from weft.engine.shards import Shards, Signed, projected, shards_of, unshared
+from weft.engine.sharing import Choice, alone, together, union_keys, union_parts, worth_spreading
 from weft.engine.signature import pack, signatures
+from weft.engine.spread import Slices
 from weft.engine.state import Piece
 from weft.expr import Evaluator
 from weft.slicing import slices_of
@@ -51,39 +54,51 @@ class Seen:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Partials:
+    """What became of a batch: what it held, its partials by bucket and grouping, and what was shared."""
+
+    seen: Seen = Seen()
+    pieces: list[Piece] = field(default_factory=list)
+    choices: list[Choice] = field(default_factory=list)
+
+
 def partial(
-    batch: pa.RecordBatch | pa.Table, program: Program, watermark: int | None, buckets: int = 1
-) -> tuple[Seen, list[Piece]]:
-    """Aggregate a batch's rows into partials, per bucket and grouping.
+    batch: pa.RecordBatch | pa.Table,
+    program: Program,
+    watermark: int | None,
+    buckets: int = 1,
+    enrichment: Enrichment = NO_TABLES,
+) -> Partials:
+    """Aggregate a batch's rows into partials.
 
     Rows all of whose windows the watermark has closed are dropped; ``watermark`` None closes nothing.
+    ``enrichment`` has the tables that the program's queries join.
     """
     batch = _one_chunk(batch, program)
+    made, late = Partials(), 0
     if not batch.num_rows:
-        return Seen(), []
-    times, keep = _times(batch.column(program.time))
+        return made
+    batch, bad_keys = enrichment.extend(batch, program.strict)
+    times, keep = read_times(batch.column(program.time))
     evaluator = Evaluator(batch, strict=program.strict)
-    signature, bitmaps = signatures(program.predicates, evaluator, batch.num_rows)
-    pieces, late = [], 0
-    slices: dict[Axis, Slices] = {}
+    signed = signatures(program.predicates, evaluator, batch.num_rows)
     if program.windows:
-        slices[Axis.TIME], late = _in_time(program, times, keep, watermark)
+        slices, late = _in_time(program, times, keep, watermark)
+        _share(program, Signed(evaluator, times, *slices, *signed), buckets, made)
     if program.counts_rows:
         # A row that is late for a window in time is late here too.
-        slices[Axis.WAITING], late = _one_each(times, keep, watermark)
-    for number, grouping in enumerate(program.groupings):
-        if grouping.axis in slices:
-            cut = slices[grouping.axis]
-            pieces += _aggregate(program, number, evaluator, times, cut, (signature, bitmaps), buckets)
+        slices, late = _one_each(times, keep, watermark)
+        _line_up(program, Signed(evaluator, times, *slices, *signed, each=True), buckets, made)
     timed = times[keep] if keep.size else times
     seen = Seen(
         batch.num_rows,
         late,
         batch.num_rows - timed.size,
-        evaluator.bad,
+        evaluator.bad + bad_keys,
         int(timed.max()) if timed.size else None,
     )
-    return seen, pieces
+    return replace(made, seen=seen)
 
 
 def _one_chunk(batch: pa.RecordBatch | pa.Table, program: Program) -> pa.RecordBatch:
@@ -95,7 +110,7 @@ def _one_chunk(batch: pa.RecordBatch | pa.Table, program: Program) -> pa.RecordB
     return batch
 
 
-def _times(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+def read_times(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Event times in microseconds (rounded down), and which rows have one (empty: all)."""
     if column.type.unit == "ns":
         nanoseconds = column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
@@ -107,10 +122,6 @@ def _times(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
         return times, KEEP_ALL
     sane = (times > -SANE) & (times < SANE)
     return times, sane & column.is_valid().to_numpy(zero_copy_only=False)
-
-
-Slices: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""Starts and ends of slices, and the slice of each row (-1: none)."""
 
 
 def _in_time(
@@ -140,77 +151,92 @@ def _one_each(times: np.ndarray, keep: np.ndarray, watermark: int | None) -> tup
     return (times, times + 1, at), int(late.sum())
 
 
-def _aggregate(
-    program: Program,
-    number: int,
-    evaluator: Evaluator,
-    times: np.ndarray,
-    slices: Slices,
-    signed: tuple[np.ndarray, np.ndarray],
-    buckets: int,
-) -> list[Piece]:
-    grouping = program.groupings[number]
-    (starts, ends, at), (signature, bitmaps) = slices, signed
-    wanted: np.ndarray = np.any(bitmaps[:, grouping.predicates], axis=1)
-    if not wanted.all():
-        at = np.where(wanted[signature] if signature.size else wanted, at, np.int32(-1))
-    keys = key_index(program, number)
-    groups = keys.encode([evaluator.batch.column(k) for k in grouping.keys], len(times))
-    if grouping.axis is Axis.WAITING:
-        cells, cell_at, cell_signature, cell_group, rows = one_each(at, signature, groups)
-    else:
-        counts = (len(starts), len(bitmaps), len(keys))
-        cells, cell_at, cell_signature, cell_group, rows = number_cells(at, signature, groups, counts)
-    if not len(rows):
+def _share(program: Program, rows: Signed, buckets: int, made: Partials) -> None:
+    """Partials for the windows in time, made in the cheapest way for these rows."""
+    shared: dict[int, list[int]] = {}
+    for number, grouping in enumerate(program.groupings):
+        shared[number] = list(grouping.predicates)
+        if grouping.axis is not Axis.TIME:
+            continue
+        keys = key_index(grouping.keys, grouping.key_types)
+        groups = cache(partial_of(_groups, keys, grouping.keys, rows))
+        for places, predicates, choice in alone(program, number, rows, groups):
+            mine = rows.of(predicates)
+            shards = unshared(mine, groups(), grouping.needs, places, predicates)
+            made.pieces.extend(_split(program, number, keys, shards, buckets))
+            made.choices.append(replace(choice, partials=len(shards)))
+            shared[number] = [p for p in shared[number] if p not in predicates]
+    for numbers in together(program, rows):
+        _share_together(program, rows, {n: shared[n] for n in numbers if shared[n]}, buckets, made)
+
+
+def _share_together(
+    program: Program, rows: Signed, shared: dict[int, list[int]], buckets: int, made: Partials
+) -> None:
+    """Partials of groupings, with their predicates, from rows grouped by all their keys."""
+    names, types = union_keys(program, shared)
+    rows, keys = rows.of({p for predicates in shared.values() for p in predicates}), key_index(names, types)
+    whole = shards_of(rows, _groups(keys, names, rows), union_parts(program, shared))
+    for number, predicates in shared.items():
+        grouping, mine, shards = program.groupings[number], keys, whole
+        if len(shared) > 1:
+            mine = key_index(grouping.keys, grouping.key_types)
+            coarser = mine.encode_from(keys, [names.index(k) for k in grouping.keys], whole.group)
+            shards = whole.regrouped(coarser, grouping.parts, predicates)
+        count, how = len(shards), "shared"
+        places = worth_spreading(program, number, predicates, shards)
+        if places is not None:
+            shards, how = shards.spread(places, predicates), "spread"
+        made.pieces.extend(_split(program, number, mine, shards, buckets))
+        satisfied, rows_of = rows.bitmaps[:, predicates].sum(axis=1), rows.rows_of()
+        made.choices.append(
+            Choice(
+                grouping.keys,
+                how,
+                len(predicates),
+                int(rows_of[satisfied > 0].sum()),
+                int(rows_of @ satisfied),
+                int(np.any(projected(rows.bitmaps, predicates)[0], axis=1).sum()),
+                count,
+                len(shards),
+                names if len(shared) > 1 else (),
+            )
+        )
+
+
+def _line_up(program: Program, rows: Signed, buckets: int, made: Partials) -> None:
+    """A partial for each row that has to wait for its number."""
+    for number, grouping in enumerate(program.groupings):
+        if grouping.axis is Axis.WAITING:
+            mine, keys = rows.of(grouping.predicates), key_index(grouping.keys, grouping.key_types)
+            shards = shards_of(mine, _groups(keys, grouping.keys, mine), grouping.needs)
+            made.pieces.extend(_split(program, number, keys, shards, buckets))
+
+
+def _groups(keys: KeyIndex, names: Sequence[str], rows: Signed) -> np.ndarray:
+    return keys.encode([rows.evaluator.batch.column(name) for name in names], len(rows.times))
+
+
+def _split(program: Program, number: int, keys: KeyIndex, shards: Shards, buckets: int) -> list[Piece]:
+    """One piece per bucket that has a partial."""
+    if not len(shards):
         return []
-    packed = pa.array(pack(bitmaps), pa.binary())
+    grouping = program.groupings[number]
+    packed = pa.array(pack(shards.bitmaps), pa.binary())
     columns = [
-        ("slice_start", pa.array(starts[cell_at])),
-        ("slice_end", pa.array(ends[cell_at])),
-        ("signature", pa.DictionaryArray.from_arrays(pa.array(cell_signature.astype(np.int32)), packed)),
+        *zip((f"key.{k}" for k in grouping.keys), keys.dictionary_columns(shards.group)),
+        ("slice_start", pa.array(shards.starts[shards.at])),
+        ("slice_end", pa.array(shards.ends[shards.at])),
+        ("signature", pa.DictionaryArray.from_arrays(pa.array(shards.signature.astype(np.int32)), packed)),
     ]
-    for part, needed_by in zip(grouping.parts, grouping.needed_by):
-        if part.kind == "rows":
-            states = States(rows.reshape(-1, 1))
-        else:
-            needed = _needed(at, signature, bitmaps, needed_by)
-            lifted = part.lift([evaluator.evaluate(a, needed) for a in part.args], times)
-            states = States(part.monoid.identity(len(rows)), lifted.dictionary)
-            add_rows(part.monoid, states.words, cells, lifted.values, lifted.valid)
-        columns += part.columns(states)
-    return _split(grouping, number, keys, cell_group, columns, buckets)
-
-
-def _needed(
-    at: np.ndarray, signature: np.ndarray, bitmaps: np.ndarray, predicates: tuple[int, ...]
-) -> np.ndarray | None:
-    """The rows whose values some query needs (None: all), so that no other row counts as bad."""
-    wanting: np.ndarray = np.any(bitmaps[:, predicates], axis=1)
-    kept = at >= 0
-    if not wanting.all():
-        kept &= wanting[signature] if signature.size else wanting
-    return None if kept.all() else kept
-
-
-def _split(
-    grouping: Grouping,
-    number: int,
-    keys: KeyIndex,
-    group: np.ndarray,
-    columns: list[tuple[str, pa.Array]],
-    buckets: int,
-) -> list[Piece]:
-    """One piece per bucket that has a cell."""
-    named = [f"key.{k}" for k in grouping.keys]
-    whole = pa.RecordBatch.from_arrays(
-        [*keys.dictionary_columns(group), *(array for _, array in columns)],
-        names=[*named, *(name for name, _ in columns)],
-    )
+    for part in grouping.parts:
+        columns += part.columns(shards.states[part])
+    whole = pa.RecordBatch.from_arrays([a for _, a in columns], names=[name for name, _ in columns])
     if not grouping.keys:
         return [Piece(bucket, number, whole) for bucket in grouping.buckets]
     if buckets == 1:
         return [Piece(0, number, whole)]
-    bucket = keys.buckets(buckets)[group]
+    bucket = keys.buckets(buckets)[shards.group]
     order = np.argsort(bucket, kind="stable")
     bounds = np.searchsorted(bucket[order], np.arange(buckets + 1))
     whole = whole.take(pa.array(order))
@@ -224,16 +250,14 @@ def _split(
 _known = threading.local()
 
 
-def key_index(program: Program, number: int) -> KeyIndex:
-    """This thread's index of the grouping's keys: dictionary codes are kept from batch to batch."""
-    grouping = program.groupings[number]
-    name = (grouping.keys, grouping.key_types)
+def key_index(names: tuple[str, ...], types: tuple[pa.DataType, ...]) -> KeyIndex:
+    """This thread's index of the values of these columns: codes are kept from batch to batch."""
     known: dict[tuple[tuple[str, ...], tuple[pa.DataType, ...]], KeyIndex] = _known.__dict__.setdefault(
         "keys", {}
     )
-    index = known.get(name)
+    index = known.get((names, types))
     if index is None or len(index) > MOST_KEYS:
         if len(known) > 64:
             known.clear()
-        index = known[name] = KeyIndex(grouping.key_types)
+        index = known[names, types] = KeyIndex(types)
     return index

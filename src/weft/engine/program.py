@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from weft.aggregates import AggregateFunction, Monoid, Part, named
 from weft.aggregates.part import part as make_part
+from weft.engine.bind import Join, bind_plan, with_tables
 from weft.engine.due import NEVER
 from weft.engine.layout import Layout, Shape, part_text
 from weft.errors import QueryError
@@ -104,6 +105,11 @@ class Grouping:
         """The predicates of its queries."""
         return tuple(dict.fromkeys(p for needing in self.needed_by for p in needing))
 
+    @property
+    def needs(self) -> dict[Part, tuple[int, ...]]:
+        """Which predicates need each part."""
+        return dict(zip(self.parts, self.needed_by))
+
 
 @dataclass(frozen=True)
 class Program:
@@ -117,6 +123,7 @@ class Program:
     predicates: tuple[Expr | None, ...]
     progressions: tuple[Progression, ...]
     strict: bool = False
+    joins: tuple[Join, ...] = ()
     buckets: int = 1
     version: int = 1
 
@@ -137,9 +144,31 @@ class Program:
         return any(g.axis is Axis.ROWS for g in self.groupings)
 
     @cached_property
+    def families(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
+        """The predicates of each grouping, those of a tree together; trees with one in common are one."""
+        families: list[list[set[int]]] = [[] for _ in self.groupings]
+        members: dict[tuple[int, int], set[int]] = {}
+        for entry in self.entries:
+            members.setdefault((entry.grouping, entry.tree), set()).add(entry.predicate)
+        for (grouping, _), predicates in members.items():
+            apart = [each for each in families[grouping] if not each & predicates]
+            joined = predicates.union(*(each for each in families[grouping] if each & predicates))
+            families[grouping] = [*apart, joined]
+        return tuple(tuple(tuple(sorted(each)) for each in some) for some in families)
+
+    @cached_property
+    def edges(self) -> dict[tuple[int, int], tuple[Progression, ...]]:
+        """Where the queries of each grouping and predicate need their rows cut."""
+        needed: dict[tuple[int, int], list[Progression]] = {}
+        for entry in self.entries:
+            cut = SLICERS[self.trees[entry.tree].slicer]
+            needed.setdefault((entry.grouping, entry.predicate), []).extend(cut(entry.query.window))
+        return {where: reduce_progressions(some) for where, some in needed.items()}
+
+    @cached_property
     def queries(self) -> tuple[Query, ...]:
-        """The queries, in the plan's order."""
-        return tuple(e.query for e in self.entries)
+        """The queries as they were asked, in the plan's order, which is that of the entries."""
+        return self.plan.queries
 
     @cached_property
     def trees(self) -> tuple[Tree, ...]:
@@ -185,7 +214,7 @@ class Program:
 
     def _keys(self, entry: Entry) -> list[tuple[str, pa.DataType]]:
         grouping = self.groupings[entry.grouping]
-        return list(zip(grouping.keys, grouping.key_types))
+        return list(zip(entry.query.result_keys, grouping.key_types))
 
     def _bounds(self) -> list[tuple[str, pa.DataType]]:
         return [("window_start", self.time_type), ("window_end", self.time_type)]
@@ -200,15 +229,19 @@ def compile_plan(
     origins: Mapping[str, Origin] | None = None,
     version: int = 1,
     running: Program | None = None,
+    tables: Mapping[str, pa.Schema] | None = None,
 ) -> Program:
     """Check a plan against a stream's schema and make it ready to run in so many buckets.
 
     ``strict`` lets a value that cannot be computed (a division by zero, say) stop the run instead of
     being null and counted. ``origins`` are those of queries that came while the stream ran, ``running`` is
-    the program before this one: what it has checked is not checked again.
+    the program before this one: what it has checked is not checked again. ``tables`` are the schemas of the
+    static tables that queries may join.
     """
     check_names(plan.queries)
     _check_time(schema, time)
+    asked, (plan, joins) = plan, bind_plan(plan, schema, tables or {})
+    rows = with_tables(schema, joins)
     came = {q.name: (origins or {}).get(q.name, Origin()) for q in plan.queries}
     predicates = _numbered(q.predicate for q in plan.queries)
     places = _numbered(place for q in plan.queries for place in _places(q, came[q.name]))
@@ -224,7 +257,7 @@ def compile_plan(
             else:
                 unchecked.append(query)
                 try:
-                    answers = _check_query(query, schema, time, parts[grouping])
+                    answers = _check_query(query, rows, time, parts[grouping])
                 except QueryError as error:
                     raise error.of(query.name) from None
             bucket = None if query.group_by else tree.node % buckets
@@ -236,14 +269,15 @@ def compile_plan(
             )
     _check_techniques(plan, entries, parts)
     program = Program(
-        plan,
+        asked,
         schema,
         time,
         tuple(entries),
-        _groupings(places, parts, schema, plan, entries),
+        _groupings(places, parts, rows, plan, entries),
         tuple(predicates),
         plan.progressions,
         strict,
+        joins,
         buckets,
         version,
     )
@@ -319,8 +353,8 @@ def _check_query(query: Query, schema: pa.Schema, time: str, parts: dict[Part, i
         raise QueryError(f"its windows are over {query.time!r}, but the stream's time column is {time!r}")
     if query.predicate is not None:
         check_predicate(query.predicate, schema)
-    for name in query.group_by:
-        check(Column(name), schema)
+    for column in query.keys:
+        check(column, schema)
     columns = query.result_columns
     for name in columns:
         if columns.count(name) > 1:

@@ -19,6 +19,7 @@ from weft.engine.partial import Seen
 from weft.engine.program import Origin, Program, compile_plan
 from weft.errors import JobError, NameTaken, QueryError, UnknownQuery, WeftError
 from weft.optimize import LivePlanner
+from weft.optimize.planner import window_query
 from weft.plan import Plan
 from weft.query import Query
 from weft.sql import sql
@@ -70,8 +71,9 @@ class Registry:
         program: Program,
         planner: LivePlanner,
         accept: Callable[[Mapping[str, pa.Schema]], None] | None = None,
+        tables: Callable[[Iterable[Query]], Mapping[str, pa.Schema]] = lambda queries: {},
     ) -> None:
-        self.program, self._planner, self._accept = program, planner, accept
+        self.program, self._planner, self._accept, self._tables = program, planner, accept, tables
         self._lock = threading.Lock()
         self._asked: list[_Asked] = []
         self._folded: list[_Asked] = []
@@ -94,17 +96,19 @@ class Registry:
 
     def rebase(self, before: Iterable[Query], given: Iterable[Query]) -> None:
         """Ask for what has changed in the queries that runs are started with; all others are left alone."""
-        old, new = ({q.name: q for q in queries} for queries in (before, given))
+        old, new, running = (
+            {q.name: q for q in queries} for queries in (before, given, self.program.queries)
+        )
         for name in {**old, **new}:
-            query, entry = new.get(name), self.program.by_name.get(name)
+            query = new.get(name)
             if query == old.get(name):
                 continue
             if query is None:
-                if entry is not None:
+                if name in running:
                     self.drop(name)
-            elif entry is None:
+            elif name not in running:
                 self.add(query)
-            elif entry.query != query:
+            elif running[name] != query:
                 self.replace(query)
 
     def fold(self, seen: Seen, watermark: int | None, version: int | None = None) -> Program | None:
@@ -136,8 +140,10 @@ class Registry:
 
     def compiled(self, plan: Plan, origins: Mapping[str, Origin], version: int) -> Program:
         """A program for another plan over the same stream."""
-        old = self.program
-        return compile_plan(plan, old.schema, old.time, old.strict, old.buckets, origins, version, old)
+        old, tables = self.program, self._tables(plan.queries)
+        return compile_plan(
+            plan, old.schema, old.time, old.strict, old.buckets, origins, version, old, tables
+        )
 
     def commit(self, program: Program | None) -> None:
         """Put a folded program in force."""
@@ -249,8 +255,9 @@ def read_query(query: Asked, name: str | None = None) -> Query:
         found = sql(query)
         if len(found) != 1:
             raise QueryError(f"this text has {len(found)} queries", hint="give one at a time")
-        query = found[0]
-    read = query if isinstance(query, Query) else query.build()
+        read = window_query(found[0])
+    else:
+        read = window_query(query)
     return read if name is None else read.renamed(name)
 
 

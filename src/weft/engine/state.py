@@ -122,6 +122,11 @@ class GroupingState:
         """One row of booleans per signature number, one column per predicate."""
         return unpack(list(self.packed), self.predicates)
 
+    def satisfying(self) -> np.ndarray:
+        """How many cells satisfy each predicate."""
+        numbers = np.concatenate([c.signature for c in (self.cells, *self.pending)])
+        return np.bincount(numbers, minlength=len(self.packed)) @ self.bitmaps().astype(np.int64)
+
     def settle(self) -> Cells:
         """Put everything in order, equal cells combined, and return it."""
         if not self.pending:

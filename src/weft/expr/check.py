@@ -144,6 +144,8 @@ class Compiler:
         except QueryError as error:
             message = f"column '{column.name}' is {arrow}, which expressions cannot read"
             raise refusal(column, message, error.hint) from None
+        if kind == "null":
+            return self.null(column, kind)  # nothing else can be in it
         return self._intern(column, "column", (), kind, tz, column.name)
 
     def _literal(self, literal: Literal) -> Node:

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from weft.expr.columns import canonical
 from weft.expr.functions import FUNCTIONS
 from weft.expr.kernels.logic import Bad, Value, bad_of, merge_bad, reached, spread
 from weft.expr.node import Node, text_of
+from weft.expr.types import sql_type
 from weft.query import Expr
 
 
@@ -35,11 +37,15 @@ class Evaluator:
     """
 
     def __init__(
-        self, batch: pa.RecordBatch | pa.Table, strict: bool = False, compiler: Compiler | None = None
+        self,
+        batch: pa.RecordBatch | pa.Table,
+        strict: bool = False,
+        compiler: Compiler | None = None,
+        known: Mapping[Node, Value] | None = None,
     ) -> None:
         self.batch, self.strict = batch, strict
-        self._compiler = compiler or compiler_for(batch.schema)
-        self._values: dict[Node, Value] = {}
+        self.compiler = compiler or compiler_for(batch.schema)
+        self._values = dict(known or {})
         self._masks: dict[Node, npt.NDArray[np.bool_]] = {}
         self._dictionaries: dict[str, tuple[Evaluator, npt.NDArray[Any]] | None] = {}
         self._bad: Bad = {}
@@ -49,32 +55,55 @@ class Evaluator:
 
         ``where`` marks the rows whose values are used; what is bad in the others does not count.
         """
-        return self._array(self._compiler.compile(expr), where)
+        node = self.compiler.compile(expr)
+        self._count(self.value(node).bad, where)
+        return self.values(node)
 
     def mask(self, expr: Expr) -> npt.NDArray[np.bool_]:
         """The rows for which a condition is TRUE; FALSE and NULL are both left out."""
-        node = self._compiler.compile(expr)
+        node = self.compiler.compile(expr)
         mask = self._masks.get(node)
         if mask is None:
-            array = self._array(node)
-            rows = len(array)
-            mask = self._masks[node] = np.zeros(rows, np.bool_) if node.type == "null" else as_mask(array)
+            self._count(self.value(node).bad)
+            mask = self._masks[node] = self.truth(node)
         return mask
+
+    def truth(self, node: Node) -> npt.NDArray[np.bool_]:
+        """The rows for which a checked condition is TRUE; what is bad in it is not counted."""
+        array = self.values(node)
+        return np.zeros(len(array), np.bool_) if node.type == "null" else as_mask(array)
+
+    def values(self, node: Node) -> pa.Array:
+        """The values of a checked expression; what is bad in them is not counted."""
+        return spread(self.value(node).data, self.batch.num_rows)
+
+    def count_bad(self, conditions: Sequence[Expr], bad: Bad) -> None:
+        """Count what ``mask`` of these conditions would count, all of it in the rows of ``bad``."""
+        if self.strict:  # the first that fails says so, with its row
+            for condition in conditions:
+                self.mask(condition)
+            return
+        at = np.flatnonzero(np.logical_or.reduce([as_mask(mask) for mask in bad.values()]))
+        rows = Evaluator(self.batch.take(pa.array(at)), compiler=self.compiler)
+        for condition in conditions:
+            rows.mask(condition)
+        for node, mask in rows._bad.items():
+            whole = np.zeros(self.batch.num_rows, np.bool_)
+            whole[at] = as_mask(mask)
+            merge_bad(self._bad, {node: from_mask(whole)})
 
     @property
     def bad(self) -> int:
         """How many values were NULL because they were bad: rows times operations that failed in them."""
         return sum(mask.true_count for mask in self._bad.values())
 
-    def _array(self, node: Node, where: npt.NDArray[np.bool_] | None = None) -> pa.Array:
-        value = self._value(node)
-        if value.bad:
+    def _count(self, found: Bad, where: npt.NDArray[np.bool_] | None = None) -> None:
+        if found:
             bad: Bad = {}
-            merge_bad(bad, value.bad if where is None else reached(value.bad, from_mask(where)))
+            merge_bad(bad, found if where is None else reached(found, from_mask(where)))
             if self.strict and bad:
                 raise self._error(bad)
             merge_bad(self._bad, bad)
-        return spread(value.data, self.batch.num_rows)
 
     def _error(self, bad: Bad) -> QueryError:
         node, mask = next(iter(bad.items()))
@@ -85,7 +114,8 @@ class Evaluator:
             hint="without strict such values are NULL and counted",
         )
 
-    def _value(self, node: Node) -> Value:
+    def value(self, node: Node) -> Value:
+        """The values of a checked expression, and what was bad in it."""
         value = self._values.get(node)
         if value is None:
             value = self._values[node] = self._compute(node)
@@ -99,10 +129,10 @@ class Evaluator:
             return Value(array) if bad is None else Value(array, {node: bad})
         if len(node.columns) == 1:
             (name,) = node.columns
-            dictionary = self._dictionary(name)
+            dictionary = self.dictionary(name)
             if dictionary is not None:
                 return self._over_dictionary(node, *dictionary)
-        values = [self._value(a) for a in node.args]
+        values = [self.value(a) for a in node.args]
         function = FUNCTIONS[node.function]
         if function.lazy is not None:
             return function.lazy(values, self.batch.num_rows)
@@ -125,26 +155,29 @@ class Evaluator:
             return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
         return column
 
-    def _dictionary(self, name: str) -> tuple[Evaluator, npt.NDArray[Any]] | None:
+    def dictionary(self, name: str, encode: bool = False) -> tuple[Evaluator, npt.NDArray[Any]] | None:
         """An evaluator over a dictionary's values and the rows' places in it, where that is less work.
 
-        One value more than the dictionary has stands for NULL, since f(NULL) need not be NULL.
+        One value more than the dictionary has stands for NULL, since f(NULL) need not be NULL. With
+        ``encode`` a string column that has no dictionary is given one.
         """
-        if name not in self._dictionaries:
+        if self._dictionaries.get(name) is None and (encode or name not in self._dictionaries):
             self._dictionaries[name] = None
             column = self._column(name)
+            if encode and sql_type(column.type) == "string" and not isinstance(column, pa.DictionaryArray):
+                column = canonical(column, "string", None)[0].dictionary_encode()
             if isinstance(column, pa.DictionaryArray) and len(column.dictionary) < len(column):
                 values = column.dictionary
                 distinct = pa.concat_arrays([values, pa.nulls(1, values.type)])
                 places = values_of(column.indices).astype(np.intp)
                 if column.indices.null_count:
                     places = np.where(as_mask(pc.is_valid(column.indices)), places, len(values))
-                rows = Evaluator(pa.record_batch({name: distinct}), compiler=self._compiler)
+                rows = Evaluator(pa.record_batch({name: distinct}), compiler=self.compiler)
                 self._dictionaries[name] = rows, places
         return self._dictionaries[name]
 
     def _over_dictionary(self, node: Node, rows: Evaluator, places: npt.NDArray[Any]) -> Value:
-        value = rows._value(node)
+        value = rows.value(node)
         bad: Bad = {}
         merge_bad(bad, {n: take(mask, places) for n, mask in value.bad.items()})
         return Value(take(spread(value.data, rows.batch.num_rows), places), bad)

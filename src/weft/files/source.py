@@ -196,7 +196,7 @@ def _list(place: str) -> list[Found]:
         if info.type == fs.FileType.NotFound:
             raise JobError(f"'{place}' does not exist; check the path")
         if info.type == fs.FileType.File:
-            return [Found(place, info.size)]
+            return [Found(place, info.size, info.mtime_ns)]
         below = system.get_file_info(fs.FileSelector(folder, recursive=True))
     except OSError as error:
         raise JobError(f"cannot list '{place}': {error}") from error
@@ -204,7 +204,7 @@ def _list(place: str) -> list[Found]:
     files = [i for i in below if i.type == fs.FileType.File and not _hidden(i.path[len(folder) :])]
     if folder != path:
         files = [i for i in files if _matches(i.path, path)]
-    return [Found(prefix + i.path, i.size) for i in sorted(files, key=lambda i: i.path)]
+    return [Found(prefix + i.path, i.size, i.mtime_ns) for i in sorted(files, key=lambda i: i.path)]
 
 
 def _hidden(path: str) -> bool:

@@ -11,10 +11,11 @@ LARGEST = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A file that was found, and its size in bytes."""
+    """A file that was found, its size in bytes, and when it was last changed, in nanoseconds."""
 
     path: str
     size: int
+    changed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

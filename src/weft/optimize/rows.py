@@ -5,7 +5,7 @@ They are planned as windows in time at one row per microsecond, and scaled to th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from weft.plan import Plan
@@ -14,11 +14,15 @@ from weft.query import Expr, Query
 ROW_A_MICROSECOND = 1_000_000.0
 
 
-def numbered_alike(queries: Iterable[Query]) -> list[list[Query]]:
-    """Queries whose rows have the same numbers, together."""
-    classes: dict[tuple[tuple[str, ...], Expr | None], list[Query]] = {}
+def numbered_alike(queries: Sequence[Query]) -> list[list[Query]]:
+    """Queries whose rows have the same numbers, together.
+
+    What names mean is known with the schemas, once tables are joined: any two queries may then be alike.
+    """
+    classes: dict[tuple[tuple[str, ...], Expr | None] | None, list[Query]] = {}
+    joined = any(query.joins for query in queries)
     for query in queries:
-        classes.setdefault((query.group_by, query.predicate), []).append(query)
+        classes.setdefault(None if joined else (query.group_by, query.predicate), []).append(query)
     return list(classes.values())
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ from weft.engine.program import Program
 from weft.errors import JobError
 from weft.files import Files
 from weft.plan import Plan
-from weft.query import Query
+from weft.query import JoinQuery, Query
 from weft.spark.failure import surfaced
 from weft.spark.frames import Frames, frame_of, struct_of
 from weft.spark.inputs import FileRows
@@ -24,7 +24,9 @@ from weft.spark.payload import from_batches
 from weft.spark.prepare import check_buckets, prepare, session_of
 from weft.spark.session import shipping
 from weft.spark.step import Carried, Step
+from weft.spark.tables import CarriedTables, Sender
 from weft.spark.tasks import Input
+from weft.tables import Tables, TableSource
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +36,7 @@ SMALL = 64 << 20
 
 def share(
     source: DataFrame | Files,
-    queries: Iterable[Query | QueryBuilder] | Plan,
+    queries: Iterable[Query | QueryBuilder | JoinQuery] | Plan,
     time: str,
     *,
     spark: SparkSession | None = None,
@@ -42,25 +44,37 @@ def share(
     technique: str = "auto",
     buckets: int | None = None,
     strict: bool = False,
+    tables: Mapping[str, TableSource] | None = None,
 ) -> Frames:
     """Answer all queries over a DataFrame, or over files, now and in one pass; one DataFrame per query.
 
     Every window that holds a row is answered. ``strict`` lets a value that cannot be computed stop the
     job instead of being null. ``spark`` is the session for files, where none is running.
+    ``tables`` are the static tables that queries join, by name.
     """
     session = session_of(source, spark)
     if isinstance(source, DataFrame) and source.isStreaming:
         raise JobError("this DataFrame is a stream; use weft.stream for it")
     buckets = check_buckets(buckets, session)
+    beside = Tables(tables)
     program = prepare(
-        source, queries, time, strategy=strategy, technique=technique, nodes=buckets, strict=strict
+        source,
+        queries,
+        time,
+        strategy=strategy,
+        technique=technique,
+        nodes=buckets,
+        strict=strict,
+        tables=beside,
     )
     frame, input = rows_of(source, program) if isinstance(source, DataFrame) else _files(source, session)
     carried = Carried(program)
-    outcome = run_job(frame, input, program, carried, Step(buckets, until=END, largest=SMALL // buckets))
+    sent = Sender(session, beside).carried(program)
+    step = Step(buckets, until=END, largest=SMALL // buckets)
+    outcome = run_job(frame, input, program, carried, step, sent)
     names = tuple(q.name for q in program.queries)
     if any(report["results"] > SMALL // buckets for report in outcome.reports):
-        return Frames(_Far(frame, input, program, carried, Step(buckets, until=END)), names)
+        return Frames(_Far(frame, input, program, carried, Step(buckets, until=END), sent), names)
     schemas = {name: program.result_schema(name) for name in names}
     held = {
         name: outcome.results[name].cast(schema) if name in outcome.results else schema.empty_table()
@@ -80,11 +94,18 @@ class _Far:
     """Makes a query's results, held by the workers as parcels, into a DataFrame."""
 
     def __init__(
-        self, frame: DataFrame, input: Input, program: Program, carried: Carried, step: Step
+        self,
+        frame: DataFrame,
+        input: Input,
+        program: Program,
+        carried: Carried,
+        step: Step,
+        tables: CarriedTables,
     ) -> None:
         self.program = program
         with surfaced(), shipping(frame.sparkSession):
-            self.parcels = plan_job(frame, input, carried, step).where("tag >= 0").localCheckpoint()
+            job = plan_job(frame, input, carried, step, tables)
+            self.parcels = job.where("tag >= 0").localCheckpoint()
 
     def __call__(self, name: str) -> DataFrame:
         number = [q.name for q in self.program.queries].index(name)

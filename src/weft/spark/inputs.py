@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from weft.engine.bind import key_columns
 from weft.engine.program import Program
 from weft.files import Chunk, Files, Split
 from weft.files.chunk import regroup
@@ -34,7 +35,7 @@ class FileRows:
         """What is in this task's share of the files."""
         for _ in batches:
             pass
-        keys = sorted({k for grouping in program.groupings for k in grouping.keys})
+        keys = sorted(key_columns(program.joins).union(*(g.keys for g in program.groupings)))
         share = self.shares[task] if task < len(self.shares) else ()
         return self.files.read(share, _wanted(program), keys)
 

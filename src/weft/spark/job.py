@@ -17,6 +17,7 @@ from weft.spark.inputs import NoRows, SparkRows
 from weft.spark.payload import NOTE, ROWS, Parcel, from_batches
 from weft.spark.session import shipping
 from weft.spark.step import Carried, Step
+from weft.spark.tables import CarriedTables
 from weft.spark.tasks import BucketTask, Input, MapTask
 
 
@@ -30,21 +31,25 @@ class Outcome:
     reports: tuple[dict[str, Any], ...]
 
 
-def plan_job(frame: DataFrame, input: Input, program: Carried, step: Step) -> DataFrame:
+def plan_job(
+    frame: DataFrame, input: Input, program: Carried, step: Step, tables: CarriedTables
+) -> DataFrame:
     """The job as a DataFrame of parcels: notes and results."""
-    partials = frame.mapInArrow(MapTask(program, step, input), ROWS)
+    partials = frame.mapInArrow(MapTask(program, step, input, tables), ROWS)
     buckets = partials.repartitionById(step.buckets, "bucket")
     return buckets.mapInArrow(BucketTask(program, step), ROWS)
 
 
-def run_job(frame: DataFrame, input: Input, program: Program, carried: Carried, step: Step) -> Outcome:
+def run_job(
+    frame: DataFrame, input: Input, program: Program, carried: Carried, step: Step, tables: CarriedTables
+) -> Outcome:
     """Run a job and gather what its buckets say."""
     with surfaced(), shipping(frame.sparkSession):
-        job = plan_job(frame, input, carried, step)
+        job = plan_job(frame, input, carried, step, tables)
         parcels = list(from_batches([job.toArrow()]))
     if not parcels:
         # Spark plans nothing at all for a frame without partitions; the buckets must run all the same.
-        return run_job(one_task(frame.sparkSession), NoRows(), program, carried, step)
+        return run_job(one_task(frame.sparkSession), NoRows(), program, carried, step, tables)
     return _outcome(parcels, program)
 
 

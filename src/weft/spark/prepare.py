@@ -14,25 +14,27 @@ from weft.errors import JobError
 from weft.files import Files
 from weft.optimize import plan as make_plan
 from weft.plan import Plan
-from weft.query import Query
+from weft.query import JoinQuery, Query
 from weft.spark.session import session
+from weft.tables import Tables
 
 
 def prepare(
     source: DataFrame | Files,
-    queries: Iterable[Query | QueryBuilder] | Plan,
+    queries: Iterable[Query | QueryBuilder | JoinQuery] | Plan,
     time: str,
     *,
     strategy: str,
     technique: str,
     nodes: int,
     strict: bool,
+    tables: Tables,
 ) -> Program:
     """The program that answers the queries over the source."""
     if not isinstance(queries, Plan):
         queries = make_plan(queries, strategy=strategy, technique=technique, nodes=nodes)
     schema = source.stream_schema() if isinstance(source, Files) else schema_of(source)
-    return compile_plan(queries, schema, time, strict, nodes)
+    return compile_plan(queries, schema, time, strict, nodes, tables=tables.schemas(queries.queries))
 
 
 def session_of(source: DataFrame | Files, spark: SparkSession | None) -> SparkSession:

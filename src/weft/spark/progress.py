@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 
 from weft.engine.program import Program
+from weft.engine.sharing import Choice, total
 from weft.progress import Progress
 from weft.spark.job import Outcome
 
@@ -45,4 +46,5 @@ def measured(
         seconds=seconds,
         breakdown={name: round(value, 4) for name, value in breakdown.items()},
         skipped_files=(*skipped, *(name for name in reports[0]["skipped"])),
+        sharing=tuple(total(map(Choice.from_dict, reports[0]["choices"]))),
     )

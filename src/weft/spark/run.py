@@ -24,6 +24,7 @@ from weft.query import Query
 from weft.spark.failure import surfaced, translated
 from weft.spark.sources import Batches
 from weft.spark.steps import Steps, Stopped
+from weft.tables import TableSource
 
 REMEMBERED = 1000
 POLL = 0.2
@@ -113,6 +114,10 @@ class Run:
         if self._error is not None:
             raise self._error
         return True
+
+    def replace_table(self, name: str, table: TableSource) -> None:
+        """Join another table under this name, from the next batch on; JobError if it cannot be used."""
+        self._steps.tables.replace(name, table, self._steps.program)
 
     def stop(self) -> None:
         """Stop after the step that is being made; windows still open stay so, for the next run."""

@@ -56,7 +56,7 @@ def _settings(master: str | None, conf: Mapping[str, str]) -> dict[str, str]:
         settings["spark.master"] = master
     elif not submitted:
         settings.setdefault("spark.master", "local[*]")
-    if settings.get("spark.master", "").startswith("local"):
+    if settings.get("spark.master", "").startswith(("local", "spark://127.0.0.1")):
         # Without a network, the machine's own name may not resolve.
         settings.setdefault("spark.driver.host", "127.0.0.1")
         settings.setdefault("spark.driver.bindAddress", "127.0.0.1")

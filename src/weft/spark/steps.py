@@ -32,7 +32,9 @@ from weft.spark.inputs import NoRows
 from weft.spark.job import Outcome, one_task, run_job
 from weft.spark.progress import measured
 from weft.spark.step import Carried, Saved, Step
+from weft.spark.tables import Sender
 from weft.spark.tasks import Input
+from weft.tables import Tables
 
 REMEMBERED = 64
 Rows = Callable[[Program], tuple[DataFrame, Input, tuple[str, ...]]]
@@ -55,14 +57,16 @@ class Steps:
         lateness: int,
         stream: str,
         base: tuple[Query, ...],
+        tables: Tables,
     ) -> None:
         self.spark, self.registry, self.store, self.sink = spark, registry, store, sink
-        self.lateness, self.stream, self.base = lateness, stream, base
+        self.lateness, self.stream, self.base, self.tables = lateness, stream, base, tables
         self.buckets = registry.program.buckets
         self.stopped = False
         self._lock = threading.Lock()
         self._session = spark.newSession()
         self._carried = Carried(registry.program)
+        self._sender = Sender(spark, tables)
         self._written, self._next_version = store.version(), store.next_version()
         self._history = {store.last.token: store.last.seq} if store.last else {}
         self._schemas: dict[str, tuple[Query, pa.Schema]] = {}
@@ -122,7 +126,8 @@ class Steps:
             saved=saved,
         )
         listed = time.perf_counter()
-        outcome = run_job(frame, input, self.program, self._carried, step)
+        tables = self._sender.carried(self.program)
+        outcome = run_job(frame, input, self.program, self._carried, step, tables)
         ran = time.perf_counter()
         self._deliver(outcome, saved.seq)
         delivered = time.perf_counter()

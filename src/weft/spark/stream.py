@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -14,26 +14,28 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from weft.builder import QueryBuilder
 from weft.duration import parse_duration, parse_trigger
 from weft.engine.program import check_names, compile_plan
-from weft.engine.registry import Registry, read_query
+from weft.engine.registry import Registry
 from weft.engine.store import SliceStore
 from weft.errors import JobError
 from weft.files import Files
 from weft.filesystem import join, uri
 from weft.optimize import LivePlanner
+from weft.optimize.planner import window_query
 from weft.plan import Plan
 from weft.progress import Progress
-from weft.query import Query
+from weft.query import JoinQuery, Query
 from weft.sinks import CheckingSink, Sink
 from weft.spark.prepare import check_buckets, schema_of, session_of
 from weft.spark.run import Run
 from weft.spark.sinks import as_sink
 from weft.spark.sources import FilesBatches, FrameBatches
 from weft.spark.steps import Steps
+from weft.tables import Tables, TableSource
 
 
 def stream(
     source: DataFrame | Files,
-    queries: Iterable[Query | QueryBuilder] | Plan,
+    queries: Iterable[Query | QueryBuilder | JoinQuery] | Plan,
     time: str,
     *,
     sink: Sink | Callable[..., Any],
@@ -48,6 +50,7 @@ def stream(
     strategy: str = "share-all",
     technique: str = "auto",
     strict: bool = False,
+    tables: Mapping[str, TableSource] | None = None,
 ) -> Run:
     """Answer all queries over a streaming DataFrame, or over files as they arrive; returns at once.
 
@@ -55,6 +58,8 @@ def stream(
     ``"available now"``: take what is there and end. Then ``close_at_end`` answers the windows still open.
     ``idle_timeout`` answers them whenever no row has come for so long. Rows that come later for windows
     so answered are late. Without ``checkpoint``, state lives in a temporary folder and ends with the run.
+    ``tables`` are the static tables that queries join, by name; what has changed is read again before
+    each batch.
 
     Queries may join and leave while it runs (``Run.add``, ``drop``, ``replace``). A run that goes on with a
     checkpoint has the queries that were there at its end; those given here are compared with those given at
@@ -72,23 +77,28 @@ def stream(
     place = uri(checkpoint if kept is None else kept.name)  # type: ignore[arg-type]
     store = SliceStore(place)
     buckets = store.last.buckets if store.last else check_buckets(buckets, session)
-    sink = as_sink(sink, session)
+    sink, beside = as_sink(sink, session), Tables(tables)
     given = queries if isinstance(queries, Plan) else None
     planner = LivePlanner.of(given) if given else LivePlanner(strategy, technique, buckets)
-    base = tuple(map(read_query, queries.queries if isinstance(queries, Plan) else queries))
+    base = tuple(map(window_query, queries.queries if isinstance(queries, Plan) else queries))
     check_names(base)
     schema = source.stream_schema() if isinstance(source, Files) else schema_of(source)
     before = store.version()
     if before is None:
-        program = compile_plan(given or planner(base), schema, time, strict, buckets)
+        plan, origins, version = given or planner(base), None, 1
     else:
         before.check(schema, time, place)
         plan = given if given and set(base) == set(before.queries) else planner(before.queries)
-        program = compile_plan(plan, schema, time, strict, buckets, before.origins, before.version)
-    registry = Registry(program, planner, sink.check if isinstance(sink, CheckingSink) else None)
+        origins, version = before.origins, before.version
+    program = compile_plan(
+        plan, schema, time, strict, buckets, origins, version, tables=beside.schemas(plan.queries)
+    )
+    accept = sink.check if isinstance(sink, CheckingSink) else None
+    registry = Registry(program, planner, accept, beside.schemas)
     if before is not None:
         registry.rebase(before.base, base)
-    steps = Steps(session, registry, store, sink, waiting, store.stream if kept is None else "run", base)
+    named = store.stream if kept is None else "run"
+    steps = Steps(session, registry, store, sink, waiting, named, base, beside)
     batches = FilesBatches(source, session) if isinstance(source, Files) else FrameBatches(source)
     writer = batches.frame.writeStream.option("checkpointLocation", join(place, "spark"))
     return Run(_triggered(writer, trigger_options), steps, batches, idle, close_at_end, on_progress, kept)

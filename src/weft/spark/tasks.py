@@ -21,11 +21,13 @@ from weft.engine.final import final
 from weft.engine.layers import add_layer
 from weft.engine.partial import Seen, partial
 from weft.engine.program import Program
+from weft.engine.sharing import Choice, total
 from weft.engine.state import Piece, State, merge_pieces
 from weft.files import Chunk
 from weft.spark import cache
 from weft.spark.payload import NOTE, Parcel, from_batches, note, to_batches, wrap
 from weft.spark.step import Carried, Step
+from weft.spark.tables import CarriedTables
 
 MERGE_AFTER = 1 << 20
 """Partials that a map task gathers before it merges them."""
@@ -49,6 +51,7 @@ class MapTask:
     program: Carried
     step: Step
     input: Input
+    tables: CarriedTables
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Called by Spark with the rows of one partition."""
@@ -60,12 +63,16 @@ class MapTask:
         seen = Seen()
         skipped: list[str] = []
         pieces = _Gathered(program)
+        choices: list[Choice] = []
+        beside = self.tables.unpack(program)
         for chunk in self.input.chunks(batches, origin, program):
-            found, made = partial(chunk.table, program, self.step.watermark, self.step.buckets)
-            seen += found + Seen(rows=chunk.bad, bad=chunk.bad)
+            made = partial(chunk.table, program, self.step.watermark, self.step.buckets, beside)
+            seen += made.seen + Seen(rows=chunk.bad, bad=chunk.bad)
             skipped += chunk.skipped
-            pieces.add(made)
+            pieces.add(made.pieces)
+            choices += made.choices
         said = {"seen": asdict(seen), "skipped": skipped, "seconds": time.perf_counter() - began}
+        said["choices"] = [asdict(choice) for choice in total(choices)]
         for bucket in range(self.step.buckets):
             yield note(said, bucket=bucket, origin=origin)
         for piece in pieces.merged():
@@ -102,6 +109,7 @@ class BucketTask:
         clock.lap("final")
         report: dict[str, Any] = {"seen": asdict(seen), "state": how, "watermark": watermark}
         report["skipped"] = [name for n in notes for name in n["skipped"]]
+        report["choices"] = [choice for n in notes for choice in n["choices"]]
         report["map"] = max((n["seconds"] for n in notes), default=0.0)
         if step.saved:
             named = (step.saved.seq, f"{step.saved.token}-{_attempt()}")

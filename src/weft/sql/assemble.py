@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from sqlglot import exp
 
 from weft.errors import QueryError
-from weft.query import Aggregate, Column, Expr, Output, Position, Query, Window
+from weft.query import Aggregate, Column, Expr, Output, Position, Query, TableJoin, Window
 from weft.sql.reader import Reader, balanced
+from weft.sql.tables import group_names
 from weft.sql.text import Text
 
 _WINDOW_COLUMNS = {
@@ -49,7 +51,19 @@ class Parts:
     where: Sequence[Snippet] = ()
     having: Sequence[Snippet] = ()
     time: str | None = None
-    tables: frozenset[str] = frozenset()
+    tables: Mapping[str, str] = field(default_factory=dict)
+    joins: Sequence[TableJoin] = ()
+    group_positions: Sequence[Position | None] = ()
+
+    @cached_property
+    def keys(self) -> dict[str, str]:
+        """What each group-by column is called in the result."""
+        return dict(zip(self.group_by, group_names(self.group_by, self.joins, self.source)))
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The same, with the names in the result, by which the columns can be called too."""
+        return {called: called for called in self.keys.values()} | self.keys
 
 
 def window_column(node: exp.Expr) -> str | None:
@@ -107,6 +121,9 @@ class _Assembly:
             outputs=tuple(self.outputs) if computed else (),
             having=having,
             time=parts.time,
+            joins=tuple(parts.joins),
+            group_positions=tuple(parts.group_positions),
+            group_names=tuple(parts.keys.values()) if parts.joins else (),
         )
 
     def _always_there(self, item: Snippet) -> bool:
@@ -118,13 +135,14 @@ class _Assembly:
                 position=item.position,
                 hint="every result has window_start and window_end; leave out AS",
             )
-        with _named(item):
+        with named(item):
             name = column or Reader(item.text, "SELECT", self.parts.tables).column_name(item.node)
-        return bool(column) or (name in self.parts.group_by and item.alias in (None, name))
+        called = self.parts.names.get(name or "")
+        return bool(column) or (called is not None and item.alias in (None, called))
 
     def _check_names(self, items: Sequence[Snippet]) -> None:
         """Result columns differ by more than the case of letters, which Spark does not tell apart."""
-        taken = {n.lower(): f"the group-by column {n!r}" for n in self.parts.group_by}
+        taken = {n.lower(): f"the group-by column {n!r}" for n in self.parts.keys.values()}
         taken |= {n: f"the column {n!r} of every result" for n in ("window_start", "window_end")}
         for item in items:
             if item.alias is None and isinstance(item.node, exp.Column):
@@ -142,17 +160,17 @@ class _Assembly:
         """The aggregate that an item is, where it is nothing else."""
         reader = Reader(item.text, "SELECT", self.parts.tables)
         node = item.node.unnest()
-        with _named(item):
+        with named(item):
             found = reader.aggregate(node)
         return Aggregate(*found, item.alias or item.default, reader.position(node)) if found else None
 
     def _over_rows(self, snippet: Snippet) -> Expr:
-        with _named(snippet):
+        with named(snippet):
             return Reader(snippet.text, "WHERE", self.parts.tables).read(snippet.node)
 
     def _over_results(self, snippet: Snippet, clause: str, names: dict[str, Expr]) -> Expr:
-        grouped: dict[str, Expr] = {n: Column(n) for n in self.parts.group_by}
-        with _named(snippet):
+        grouped: dict[str, Expr] = {n: Column(called) for n, called in self.parts.names.items()}
+        with named(snippet):
             reader = Reader(snippet.text, clause, self.parts.tables, grouped | names, self._collect)
             return reader.read(snippet.node)
 
@@ -162,7 +180,7 @@ class _Assembly:
             if (known.function, known.args) == (function, args):
                 return Column(known.alias, position)
         items = {i.alias or i.default for i in self.parts.items}
-        taken = items | set(self.parts.group_by) | {a.alias for a in self.hidden}
+        taken = items | set(self.parts.keys.values()) | {a.alias for a in self.hidden}
         number = 1
         while f"_{number}" in taken:
             number += 1
@@ -175,7 +193,7 @@ def _all(conditions: Sequence[Expr]) -> Expr | None:
 
 
 @contextmanager
-def _named(snippet: Snippet) -> Iterator[None]:
+def named(snippet: Snippet) -> Iterator[None]:
     """Say in which snippet an error is, where the text is not the whole query."""
     try:
         yield

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 
@@ -22,7 +22,8 @@ DEEPEST = 100
 class Reader:
     """Reads the expressions of one clause.
 
-    ``names`` are the names it may use and what they stand for (None: any column of the stream);
+    ``tables`` are the names that may stand before a column, in small letters, and what is put before it
+    for each. ``names`` are the names it may use and what they stand for (None: any column of the stream);
     ``collect`` takes an aggregate and gives the expression that stands for it (None: none is allowed).
 
     >>> from weft.sql.parser import parse
@@ -33,7 +34,7 @@ class Reader:
 
     text: Text
     clause: str
-    tables: frozenset[str] = frozenset()
+    tables: Mapping[str, str] = field(default_factory=dict)
     names: Mapping[str, Expr] | None = None
     collect: Callable[[str, tuple[Expr, ...], Position | None], Expr] | None = None
 
@@ -61,7 +62,7 @@ class Reader:
         return None
 
     def column_name(self, node: exp.Expr) -> str | None:
-        """The name of a plain column, its table checked and taken off; None for anything else."""
+        """The name of a plain column, its table checked; None for anything else."""
         if not isinstance(node, exp.Column) or not isinstance(node.this, exp.Identifier):
             return None
         qualifier = ".".join(p.name for p in node.parts[:-1])
@@ -70,7 +71,7 @@ class Reader:
             raise self.error(
                 node, f"unknown table {qualifier!r}", f"write {known}" if known else "leave it out"
             )
-        return node.name
+        return self.tables.get(qualifier.lower(), "") + node.name
 
     def aggregate(self, node: exp.Expr) -> tuple[str, tuple[Expr, ...]] | None:
         """Function and arguments of an aggregate over rows; None for anything else."""
@@ -133,7 +134,7 @@ class Reader:
             return Column(meaning.name, self.position(node)) if isinstance(meaning, Column) else meaning
         if name.lower() in ("window_start", "window_end"):
             raise self.error(node, f"{name!r} cannot be used in {self.clause}", "filter the result instead")
-        close = [n for n in self.names if n.lower() == name.lower()]
+        close = [n for n in self.names if n.lower() in (name.lower(), node.name.lower())]
         raise self.error(
             node,
             f"the column {name!r} is neither grouped nor aggregated",

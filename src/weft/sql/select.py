@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from sqlglot import Token, TokenType, exp
 
 from weft.errors import QueryError
-from weft.query import Position, Query
+from weft.query import Position, Query, TableJoin
 from weft.sql import windows
 from weft.sql.assemble import Parts, Snippet, assemble, window_column
 from weft.sql.parser import check_tokens, parse, position_of
 from weft.sql.reader import Reader
+from weft.sql.tables import Scope, plain_scope, read_joins
 from weft.sql.text import Statement, Text
 from weft.sql.whitelist import HINTS
 
-_READ = frozenset(("expressions", "from_", "where", "group", "having"))
+_READ = frozenset(("expressions", "from_", "joins", "where", "group", "having"))
 # Clauses of SELECT that are refused: the words they begin with, and what to do instead.
 _REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     "distinct": (("DISTINCT",), "leave it out: a group has one row per window"),
@@ -24,10 +25,6 @@ _REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     "sort": (("SORT BY",), "sort the results where you read them"),
     "limit": (("LIMIT", "FETCH"), "cut the results where you read them"),
     "offset": (("OFFSET",), "cut the results where you read them"),
-    "joins": (
-        ("JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL", ","),
-        "query one stream at a time",
-    ),
     "laterals": (("LATERAL",), "query one stream at a time"),
     "qualify": (("QUALIFY",), "use HAVING"),
     "windows": (("WINDOW",), windows.REMEDY),
@@ -55,22 +52,28 @@ def read_statement(statement: Statement) -> Query:
     _check_order(text, rest)
     tree = parse(text, rest)
     _refuse(text, tree, _READ, rest)
-    source, tables = _source(text, tree, rest)
+    scope = _source(text, tree, rest)
+    where, having = (tree.args[name].this if tree.args.get(name) else None for name in ("where", "having"))
+    conditions = [where] if where is not None else []
+    joins: list[TableJoin] = []
+    if tree.args.get("joins"):
+        joins, conditions = read_joins(text, tree.args["joins"], scope, where, rest)
     items = _items(text, tree, rest)
-    grouping = _Grouping(text, tree, tables, items, rest)
+    grouping = _Grouping(text, tree, scope.names, items, rest)
     clauses += grouping.clauses
     clause = _one_window(text, clauses, rest, grouping)
-    where, having = tree.args.get("where"), tree.args.get("having")
     parts = Parts(
         name=statement.name,
-        source=source,
+        source=scope.source,
         window=clause.window,
         items=items,
         group_by=grouping.columns,
-        where=[Snippet(text, where.this)] if where is not None else [],
-        having=[Snippet(text, having.this)] if having is not None else [],
+        where=[Snippet(text, condition) for condition in conditions],
+        having=[Snippet(text, having)] if having is not None else [],
         time=clause.time,
-        tables=tables,
+        tables=scope.names,
+        joins=joins,
+        group_positions=grouping.positions,
     )
     try:
         return assemble(parts)
@@ -97,9 +100,8 @@ def _refuse(text: Text, node: exp.Expr, allowed: frozenset[str], tokens: Sequenc
         token = _find(tokens, words)
         child = value[0] if isinstance(value, list) else value
         position = position_of(text, child if isinstance(child, exp.Expr) else node, text.at(tokens[0]))
-        what = "a join" if name == "joins" else words[0]
         raise QueryError(
-            f"{what} is not supported", position=text.at(token) if token else position, hint=hint
+            f"{words[0]} is not supported", position=text.at(token) if token else position, hint=hint
         )
 
 
@@ -113,8 +115,8 @@ def _find(tokens: Sequence[Token], words: tuple[str, ...]) -> Token | None:
     return None
 
 
-def _source(text: Text, tree: exp.Select, tokens: Sequence[Token]) -> tuple[str, frozenset[str]]:
-    """The stream's name, and the names by which columns may refer to it."""
+def _source(text: Text, tree: exp.Select, tokens: Sequence[Token]) -> Scope:
+    """The stream, and the names by which columns may refer to it."""
     clause = tree.args.get("from_")
     if clause is None:
         raise QueryError("no FROM clause", position=text.at(tokens[0]), hint=windows.REMEDY)
@@ -134,12 +136,12 @@ def _source(text: Text, tree: exp.Select, tokens: Sequence[Token]) -> tuple[str,
     name = ".".join(p.name for p in table.parts)
     alias = table.args.get("alias")
     if alias is None:
-        return name, frozenset((name.lower(), table.name.lower()))
+        return plain_scope(name)
     if not _is_name(text, alias.this) or alias.args.get("columns"):
         raise QueryError(
             "the alias of the stream is not a name", position=position, hint="write FROM trades AS t"
         )
-    return name, frozenset((alias.name.lower(),))
+    return Scope(name, (alias.name,))
 
 
 def _items(text: Text, tree: exp.Select, tokens: Sequence[Token]) -> list[Snippet]:
@@ -187,13 +189,14 @@ class _Grouping:
         self,
         text: Text,
         tree: exp.Select,
-        tables: frozenset[str],
+        tables: Mapping[str, str],
         items: Sequence[Snippet],
         tokens: Sequence[Token],
     ) -> None:
         self.text, self.items = text, items
         self.reader = Reader(text, "GROUP BY", tables)
         self.columns: list[str] = []
+        self.positions: list[Position | None] = []
         self.window_columns: set[str] = set()
         self.clauses: list[windows.Clause] = []
         self.position = text.at(_find(tokens, ("GROUP BY",)) or tokens[0])
@@ -220,6 +223,7 @@ class _Grouping:
         elif name not in self.columns:
             self._check_alias(node, name)
             self.columns.append(name)
+            self.positions.append(self.reader.position(node))
 
     def _ordinal(self, node: exp.Literal) -> exp.Expr:
         number = int(node.name) if node.name.isdecimal() and len(node.name) < 9 else 0
@@ -235,7 +239,7 @@ class _Grouping:
                 )
 
     def _error(self, node: exp.Expr | None, message: str, hint: str | None = None) -> QueryError:
-        hint = hint or "group by columns of the stream; compute others before the stream reaches the query"
+        hint = hint or "group by columns; compute others before the stream reaches the query"
         return QueryError(message, position=position_of(self.text, node, self.position), hint=hint)
 
 

@@ -1,0 +1,368 @@
+"""Queries that differ in windows, predicates or both: shared against one by one and against native Spark.
+
+The four workloads of Krishnamurthy, Wu, Franklin (SIGMOD 2006, section 6) over an hour of generated trades
+joined with two static tables; docs/benchmarks.md says what is drawn how and what the figures mean.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import isqrt
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from _plots import MARKERS, axes, legend, save
+from rich.console import Group
+from rich.table import Table
+
+import weft
+from weft.bench import Progress, Result, best_of
+from weft.engine import final as engine
+from weft.engine.program import compile_plan
+from weft.engine.sharing import Choice
+from weft.generate import ticker_names, trades
+from weft.tables import Tables
+
+ROWS, RATE, SYMBOLS = 1_138_636, 1_138_636 / 3600, 4000
+"""An hour with as many trades as the paper's."""
+
+SIZES = {"A": (16, 32, 64, 128, 256), "B": (16, 32, 64, 128, 256)}
+SIZES |= {"C regular": (16, 36, 64, 144, 256), "C low": (16, 32, 64, 128, 256)}
+SETS = 10
+SAMPLE = 16
+"""Queries run one by one at one size, by Spark and by weft; times and counts of more are scaled."""
+
+PAPER = {"A": (50.48, 2.63), "B": (27.25, 3.01), "C regular": (31.19, 3.67), "C low": (34.56, 17.73)}
+"""Seconds at 256 queries, unshared and shared."""
+
+PAPER_COUNTS = {
+    "A": (291_490_816, 6_813, 1_138_636, 1_462_391),
+    "B": (116_101_112, 0, 1_094_947, 6_677_009),
+    "C regular": (100_902_960, 6_955, 1_138_636, 2_256_496),
+    "C low": (120_672_210, 6_812, 1_294_064, 63_984_043),
+}
+"""Aggregations at 256 queries: unshared partial and final, shared partial and final."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One query of the paper's template; times in seconds."""
+
+    name: str
+    range: int
+    slide: int
+    where: str
+
+    def sql(self, spark: bool = False) -> str:
+        """The query for weft, or for Spark alone."""
+        bounds = "window.start AS window_start, window.end AS window_end, " if spark else ""
+        where = f" WHERE {self.where}" if self.where else ""
+        return (
+            f"SELECT {bounds}sum(price * volume) AS value FROM trades "
+            "JOIN close ON trades.symbol = close.symbol JOIN russell ON trades.symbol = russell.symbol"
+            f"{where} GROUP BY window(ts, '{self.range} seconds', '{self.slide} seconds')"
+        )
+
+
+def queries(workload: str, count: int, seed: int) -> list[Asked]:
+    """A set of so many queries of one of the paper's workloads (its section 6.1 and table 8).
+
+    >>> len({(q.range, q.slide) for q in queries("C regular", 36, 0)})
+    6
+    """
+    draw = np.random.default_rng((seed, count))
+    distinct = isqrt(count) if workload == "C regular" else count
+    windows = [(600, 600)] if workload == "B" else _different(lambda: _window(draw), distinct)
+    wheres = [""] if workload == "A" else _different(lambda: _predicate(draw), distinct)
+    if workload == "C regular":
+        both = [(w, p) for w in windows for p in wheres]
+    else:
+        both = [(windows[i % len(windows)], wheres[i % len(wheres)]) for i in range(count)]
+    return [Asked(f"q{i:03}", *window, where) for i, (window, where) in enumerate(both)]
+
+
+def _different(make: Callable[[], Any], count: int) -> list[Any]:
+    found: dict[Any, None] = {}
+    while len(found) < count:
+        found[make()] = None
+    return list(found)
+
+
+def _window(draw: np.random.Generator) -> tuple[int, int]:
+    return int(draw.integers(600, 901)), int(draw.integers(300, 601))
+
+
+def _predicate(draw: np.random.Generator) -> str:
+    """Whether a stock is in an index, and whether volume, value or change is beyond a round number."""
+    member = f"{draw.choice(['', 'NOT '])}{draw.choice(['r3000', 'r2000', 'r1000'])}"
+    quantity, unit, most = (
+        ("volume", 10, 200),
+        ("volume * price", 500, 200),
+        ("abs(price - cp) / cp", 0.0005, 100),
+    )[draw.integers(3)]
+    constant = round(unit * int(draw.integers(1, most + 1)), 6)
+    return f"{member} AND {quantity} {draw.choice(['<', '>'])} {constant}"
+
+
+def stream(rows: int) -> pa.Table:
+    """An hour of trades."""
+    return pa.Table.from_batches(trades(rows, rate=rows / 3600, symbols=SYMBOLS, seed=1))
+
+
+def static(rows: pa.Table) -> dict[str, pa.Table]:
+    """Yesterday's closing prices, about 1% off today's first, and the three indexes."""
+    draw = np.random.default_rng(2)
+    names = ticker_names(SYMBOLS)
+    first = rows.group_by("symbol", use_threads=False).aggregate([("price", "first")])
+    known = dict(zip(first["symbol"].to_pylist(), first["price_first"].to_pylist()))
+    close = [
+        known.get(name, 50.0) * change
+        for name, change in zip(names.to_pylist(), draw.normal(1, 0.02, SYMBOLS))
+    ]
+    rank = np.arange(SYMBOLS)
+    return {
+        "close": pa.table({"symbol": names, "cp": np.round(close, 2)}),
+        "russell": pa.table(
+            {
+                "symbol": names,
+                "r3000": rank < 3000,
+                "r2000": (rank >= 1000) & (rank < 3000),
+                "r1000": rank < 1000,
+            }
+        ),
+    }
+
+
+def run(quick: bool, progress: Progress) -> Result:
+    """Measure every workload at every size."""
+    rows = stream(ROWS)
+    tables = static(rows)
+    sets = 1 if quick else SETS
+    sizes = {name: (some[0], some[-1]) if quick else some for name, some in SIZES.items()}
+    steps = sum(map(len, sizes.values()))
+    with tempfile.TemporaryDirectory(prefix="weft-bench-") as folder:
+        peers = Peers(rows, tables, Path(folder))
+        table = []
+        for workload, some in sizes.items():
+            for count in some:
+                progress(f"{workload}, {count} queries", len(table), steps)
+                table.append(measure(workload, count, sets, peers, quick))
+        progress("done", steps, steps)
+    notes = [
+        f"{ROWS:,} trades of an hour; {sets} sets of queries each.",
+        f"One by one: at most {SAMPLE} queries of the first set, times and counts scaled.",
+        "Native: Spark's own, the input in its memory. Unshared: weft in this process.",
+    ]
+    return Result("sharing", table, figures(table), notes)
+
+
+class Peers:
+    """All who answer the same queries."""
+
+    def __init__(self, rows: pa.Table, tables: dict[str, pa.Table], folder: Path) -> None:
+        self.rows, self.tables = rows, tables
+        self.spark = weft.session(
+            "local[*]", {"spark.driver.memory": "4g", "spark.sql.shuffle.partitions": "2"}
+        )
+        self.spark.conf.set("spark.sql.shuffle.partitions", 2)
+        self.files = folder / "trades"
+        self.files.mkdir()
+        for part in range(4):
+            some = rows.slice(part * (ROWS // 4), ROWS // 4 if part < 3 else None)
+            pq.write_table(some, self.files / f"part-{part}.parquet")
+        self.frame = self.spark.read.parquet(str(self.files)).cache()
+        self.frame.createOrReplaceTempView("trades")
+        for name, table in tables.items():
+            self.spark.createDataFrame(table).cache().createOrReplaceTempView(name)
+
+    def shared(self, some: list[Asked], **options: Any) -> dict[str, pa.Table]:
+        """weft in this process, all queries together."""
+        plan = weft.plan(weft.sql(_text(some)), **options)
+        return weft.run(plan, self.rows, time="ts", tables=self.tables)
+
+    def unshared(self, some: list[Asked]) -> dict[str, pa.Table]:
+        """weft in this process, one query after the other."""
+        return {q.name: self.shared([q])[q.name] for q in some}
+
+    def direct(self, some: list[Asked]) -> dict[str, pa.Table]:
+        """weft on Spark, reading files in its own tasks."""
+        files = weft.Files(str(self.files))
+        made = weft.share(files, weft.sql(_text(some)), time="ts", tables=self.tables, spark=self.spark)
+        return made.to_arrow()
+
+    def dataframe(self, some: list[Asked]) -> dict[str, pa.Table]:
+        """weft on Spark, over the same cached rows that native queries read."""
+        return weft.share(self.frame, weft.sql(_text(some)), time="ts", tables=self.tables).to_arrow()
+
+    def native(self, some: list[Asked]) -> dict[str, pa.Table]:
+        """Spark alone, one query after the other."""
+        return {q.name: self.spark.sql(q.sql(spark=True)).toArrow() for q in some}
+
+
+def _text(some: list[Asked]) -> str:
+    return ";\n".join(f"-- name: {q.name}\n{q.sql()}" for q in some)
+
+
+def measure(workload: str, count: int, sets: int, peers: Peers, quick: bool) -> dict[str, Any]:
+    """One row of the table: mean seconds over the sets, and the aggregations of the first."""
+    asked = [queries(workload, count, seed) for seed in range(sets)]
+    sides: dict[str, Callable[[list[Asked]], dict[str, pa.Table]]] = {
+        "shared": peers.shared,
+        "direct": peers.direct,
+        "dataframe": peers.dataframe,
+    }
+    if workload == "A":
+        sides["paned"] = lambda some: peers.shared(some, slicer="panes")
+    answers = {name: summary(side(asked[0])) for name, side in sides.items()}  # warm
+    row: dict[str, Any] = {"workload": workload, "queries": count}
+    for name, side in sides.items():
+        took = [best_of(1 if quick else 2, lambda side=side, some=some: side(some)) for some in asked]
+        row[name] = float(np.mean(took))
+    some = sample(asked[0])
+    for name, side in (("unshared", peers.unshared), ("native", peers.native)):
+        answers[name] = summary(side(some))  # warm
+        row[name] = best_of(1, lambda side=side: side(some)) * count / len(some)
+    agree(answers)
+    return row | (aggregations(asked[0], peers) if count == max(SIZES[workload]) else {})
+
+
+def sample(some: list[Asked]) -> list[Asked]:
+    """At most so many of the queries, evenly chosen, to be run one by one."""
+    return some[:: max(1, len(some) // SAMPLE)][:SAMPLE]
+
+
+def summary(answers: dict[str, pa.Table]) -> dict[str, tuple[int, float]]:
+    """Enough of each query's answers to tell whether two sides agree."""
+    return {name: (table.num_rows, pc.sum(table["value"]).as_py() or 0.0) for name, table in answers.items()}
+
+
+def agree(answers: dict[str, dict[str, tuple[int, float]]]) -> None:
+    """Raise unless every side gave the same answers to every query it ran."""
+    expected = answers["shared"]
+    for side, given in answers.items():
+        for name, (windows, value) in given.items():
+            count, total = expected[name]
+            if windows != count or abs(value - total) > 1e-9 * abs(total):
+                raise AssertionError(f"{side} and shared disagree on {name}")
+
+
+def aggregations(some: list[Asked], peers: Peers) -> dict[str, int]:
+    """Rows added to partials and states combined, together and one by one; and how many shards there were."""
+    together, shared_final = _count(some, peers)
+    alone = [_count([asked], peers) for asked in sample(some)]
+    scale = len(some) / len(alone)
+    return {
+        "unshared_partial": round(scale * sum(choice.rows for choices, _ in alone for choice in choices)),
+        "unshared_final": round(scale * sum(combined for _, combined in alone)),
+        "shared_partial": sum(c.pairs if c.how == "unshared" else c.rows for c in together),
+        "shared_final": shared_final,
+        "fragments": max(c.signatures for c in together),
+        "shards": sum(c.shards for c in together),
+    }
+
+
+def _count(some: list[Asked], peers: Peers) -> tuple[list[Choice], int]:
+    plan, tables = weft.plan(weft.sql(_text(some))), Tables(peers.tables)
+    program = compile_plan(plan, peers.rows.schema, "ts", tables=tables.schemas(plan.queries))
+    running = weft.LocalRun(program, threads=1, tables=tables)
+    with counting() as spent:
+        running.step(peers.rows)
+        choices = running.choices
+        running.close()
+    running.shutdown()
+    return choices, spent["combined"]
+
+
+@contextmanager
+def counting() -> Iterator[dict[str, int]]:
+    """How many states the final step combines: shards into slices of queries, slices into windows."""
+    spent = {"combined": 0}
+    ask, spread = engine.View.ask, engine.spread
+
+    def counted_ask(self: Any, entry: Any, *due: Any) -> None:
+        ask(self, entry, *due)
+        spent["combined"] += int((self.runs[entry].high - self.runs[entry].low).sum())
+
+    def counted_spread(*given: Any) -> Any:
+        made = spread(*given)
+        spent["combined"] += len(made.cell)
+        return made
+
+    with patch.object(engine.View, "ask", counted_ask), patch.object(engine, "spread", counted_spread):
+        yield spent
+
+
+def figures(table: list[dict[str, Any]]) -> dict[str, float]:
+    """How many times the unshared ways take at the largest size, and that over the paper's ratio."""
+    found = {}
+    for row in table:
+        if row["queries"] == max(SIZES[row["workload"]]):
+            name = row["workload"].replace(" ", "_").lower()
+            unshared, shared = PAPER[row["workload"]]
+            found[f"{name}_native_over_direct"] = row["native"] / row["direct"]
+            found[f"{name}_native_over_dataframe"] = row["native"] / row["dataframe"]
+            found[f"{name}_native_over_inprocess"] = row["native"] / row["shared"]
+            found[f"{name}_unshared_over_shared"] = row["unshared"] / row["shared"]
+            found[f"{name}_paper"] = unshared / shared
+            if "paned" in row:
+                found[f"{name}_paned_over_paired"] = row["paned"] / row["shared"]
+    return found
+
+
+COLUMNS = {
+    "native": "native",
+    "unshared": "unshared",
+    "paned": "paned",
+    "in-process": "shared",
+    "Spark, DataFrame": "dataframe",
+    "Spark, direct": "direct",
+}
+COUNTS = ("unshared_partial", "unshared_final", "shared_partial", "shared_final", "fragments", "shards")
+
+
+def render(result: Result) -> Group:
+    """Seconds, then aggregations at the largest size beside the paper's."""
+    seconds = Table("workload", "queries", *COLUMNS, "paper", title="Seconds (in brackets: native over it)")
+    counts = Table("workload", "whose", *COUNTS, title="Aggregations at the largest size")
+    for table in (seconds, counts):
+        for column in table.columns[2 - (table is counts) :]:
+            column.justify = "right"
+    for row in result.rows:
+        times = [_seconds(row, side) for side in COLUMNS.values()]
+        largest = row["queries"] == max(SIZES[row["workload"]])
+        paper = "unshared {}, shared {}".format(*PAPER[row["workload"]]) if largest else ""
+        seconds.add_row(row["workload"], str(row["queries"]), *times, paper)
+        if largest:
+            counts.add_row(row["workload"], "weft", *(f"{row[name]:,}" for name in COUNTS))
+            counts.add_row("", "paper", *(f"{count:,}" for count in PAPER_COUNTS[row["workload"]]))
+    return Group(seconds, counts)
+
+
+def _seconds(row: dict[str, Any], side: str) -> str:
+    if side not in row:
+        return ""
+    gain = f" ({row['native'] / row[side]:.1f}x)" if side not in ("native", "unshared") else ""
+    return f"{row[side]:.2f}{gain}"
+
+
+def draw(result: Result, folder: Path) -> list[Path]:
+    """Seconds against queries, a plot for each workload (figures 13 to 16 of the paper)."""
+    drawn = {}
+    for workload in SIZES:
+        some = [row for row in result.rows if row["workload"] == workload]
+        figure, (place,) = axes(f"Workload {workload}", "queries", "seconds")
+        for mark, (label, side) in zip(MARKERS, COLUMNS.items()):
+            if side in some[0]:
+                place.plot([r["queries"] for r in some], [r[side] for r in some], f"{mark}-", label=label)
+        place.set(xscale="log", yscale="log")
+        legend(figure, place)
+        drawn[workload.lower().replace(" ", "_")] = figure
+    return save(drawn, folder)

@@ -1,0 +1,61 @@
+"""What a plan would share, measured on a sample of the stream's rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow as pa
+
+from weft.engine.partial import partial
+from weft.engine.program import compile_plan
+from weft.engine.sharing import Choice
+from weft.errors import JobError
+from weft.files import Files
+from weft.plan import Plan
+from weft.tables import Tables, TableSource
+
+MOST = 1 << 20
+"""Rows of a file that are looked at."""
+
+
+def sharing(
+    plan: Plan, rows: pa.Table, time: str | None = None, tables: Mapping[str, TableSource] | None = None
+) -> list[Choice]:
+    """How these rows would become partials: shared or not, for each group-by, and the counts behind it.
+
+    ``time`` is the time column; it need not be given where only one column is a timestamp. ``tables`` are the
+    static tables that queries join.
+
+    >>> import datetime, weft
+    >>> rows = pa.table({"ts": [datetime.datetime(2024, 1, 1)] * 4, "x": [1, 2, 3, 4]})
+    >>> plan = weft.plan(weft.sql("SELECT count(*) AS n FROM t [RANGE '1 min'] WHERE x > 2"))
+    >>> print(sharing(plan, rows)[0])
+    by nothing: shared; of 1 predicates a row satisfies 1; rows 2, fragments 1, shards 1, partials 1
+    """
+    beside = Tables(tables)
+    schemas = beside.schemas(plan.queries)
+    program = compile_plan(plan, rows.schema, time or _time(rows.schema), tables=schemas)
+    return partial(rows, program, None, enrichment=beside.enrichment(program)).choices
+
+
+def read_sample(path: Path) -> pa.Table:
+    """The first rows of a Parquet, CSV or JSON file, or of a folder of Parquet files."""
+    format = path.suffix.lstrip(".").replace("jsonl", "json").replace("ndjson", "json")
+    tables, rows = [], 0
+    for table in Files(path, format=format if format in ("csv", "json") else "parquet"):
+        tables.append(table.slice(0, MOST - rows))
+        rows += tables[-1].num_rows
+        if rows >= MOST:
+            break
+    if not rows:
+        raise JobError(f"'{path}' has no rows to look at")
+    return pa.concat_tables(tables).unify_dictionaries()
+
+
+def _time(schema: pa.Schema) -> str:
+    found = [field.name for field in schema if pa.types.is_timestamp(field.type)]
+    if len(found) != 1:
+        which = f"columns {', '.join(found)} are timestamps" if found else "no column is a timestamp"
+        raise JobError(f"{which}; say which is the time column")
+    return found[0]

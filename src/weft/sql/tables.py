@@ -1,0 +1,211 @@
+"""Static tables beside the stream: the JOINs of a FROM clause, and what columns are called then.
+
+There is no schema yet. Columns keep the name of their table before them (``close.cp``, ``trades.price``), or
+none; which table a bare name is of is found when the schemas are known, in ``weft.engine.bind``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import Token, exp
+
+from weft.errors import QueryError
+from weft.query import Column, Expr, Position, TableJoin, split_name
+from weft.sql.parser import position_of
+from weft.sql.reader import Reader
+from weft.sql.text import Text
+
+_ON = "write JOIN close ON trades.symbol = close.symbol"
+_REFUSED = {
+    "RIGHT": "write JOIN or LEFT JOIN: rows of a table that no row of the stream meets are in no window",
+    "FULL": "write JOIN or LEFT JOIN: rows of a table that no row of the stream meets are in no window",
+    "SEMI": "write JOIN: a row of the stream never meets two rows of a table",
+    "ANTI": "write LEFT JOIN ..., and WHERE close.symbol IS NULL",
+    "NATURAL": "name the columns, as in JOIN close USING (symbol)",
+}
+
+
+@dataclass
+class Scope:
+    """The stream and the tables of one FROM clause.
+
+    ``names`` are what may stand before a column, in small letters, and what a column so called is called
+    from then on.
+
+    >>> scope = Scope("trades", ("t",))
+    >>> scope.names
+    {'t': ''}
+    >>> scope.add("close", "c", None)
+    {'t': 'trades.'}
+    >>> scope.names
+    {'t': 'trades.', 'c': 'c.'}
+    """
+
+    source: str
+    called: tuple[str, ...]
+    names: dict[str, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.names = dict.fromkeys((name.lower() for name in self.called), "")
+
+    def add(self, table: str, alias: str | None, position: Position | None) -> dict[str, str]:
+        """Take in a table under its alias, or under its own name; what was known before it."""
+        called = {alias.lower()} if alias else {table.lower(), table.lower().rpartition(".")[2]}
+        if twice := called & (self.names.keys() | {self.source.lower()}):
+            raise QueryError(
+                f"two tables are called {min(twice)!r}",
+                position=position,
+                hint=f"give one of them another name, as in {table} AS t2",
+            )
+        before = {name: prefix or f"{self.source}." for name, prefix in self.names.items()}
+        self.names = before | dict.fromkeys(called, f"{alias or table}.")
+        return before
+
+
+def plain_scope(source: str) -> Scope:
+    """The scope of a stream without an alias."""
+    return Scope(source, tuple(dict.fromkeys((source, source.rpartition(".")[2]))))
+
+
+def read_joins(
+    text: Text, nodes: Sequence[exp.Join], scope: Scope, where: exp.Expr | None, tokens: Sequence[Token]
+) -> tuple[list[TableJoin], list[exp.Expr]]:
+    """The tables that are joined, all taken into the scope, and what of WHERE is still to be tested.
+
+    A table after a comma is joined by the equalities in WHERE that name its columns.
+    """
+    conditions = list(_conjuncts(where)) if where is not None else []
+    found = [
+        _Found.of(text, node, scope, position_of(text, node.this) or text.at(tokens[0])) for node in nodes
+    ]
+    joins = []
+    for each in found:
+        using = each.node.args.get("using")
+        reader = Reader(text, "ON", scope.names)
+        if using:
+            keys: list[tuple[Expr, str]] = [(Column(n.name, position_of(text, n)), n.name) for n in using]
+        elif each.how == "cross":
+            equal = {
+                id(c): pair
+                for c in conditions
+                if (pair := each.equality(reader, c)) and pair[0].find(exp.Column)  # no constants
+            }
+            conditions = [c for c in conditions if id(c) not in equal]
+            keys = [(each.before.read(key), column) for key, column in equal.values()]
+        else:
+            keys = [each.key(reader, condition) for condition in _conjuncts(each.node.args["on"])]
+        if not keys:
+            raise QueryError(
+                f"nothing says which row of {each.table!r} to join", position=each.position, hint=_ON
+            )
+        how = "inner" if each.how == "cross" else each.how
+        joins.append(TableJoin(each.table, tuple(keys), how, each.alias, each.position))
+    return joins, conditions
+
+
+def group_names(group_by: Sequence[str], joins: Sequence[TableJoin], source: str) -> tuple[str, ...]:
+    """What group-by columns are called in the result: by their bare names, with the table's where two clash.
+
+    >>> close = TableJoin("close", ((Column("symbol"), "symbol"),))
+    >>> group_names(["trades.symbol", "close.symbol", "close.sector"], [close], "trades")
+    ('symbol', 'close_symbol', 'sector')
+    """
+    if not joins:
+        return tuple(group_by)
+    prefixes = {source: "", **{join.alias: f"{join.alias}_" for join in joins}}
+    split = [split_name(name, prefixes) for name in group_by]
+    count = Counter(name for _, name in split)
+    return tuple(prefixes.get(table, "") + name if count[name] > 1 else name for table, name in split)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A table in FROM; ``before`` reads what was known before it."""
+
+    node: exp.Join
+    table: str
+    alias: str
+    how: str
+    before: Reader
+    position: Position
+
+    @classmethod
+    def of(cls, text: Text, node: exp.Join, scope: Scope, position: Position) -> _Found:
+        how = _how(text, node, position)
+        table, alias = _table(node, position)
+        before = Reader(text, "ON", scope.add(table, alias, position))
+        return cls(node, table, alias or table, how, before, position)
+
+    def key(self, reader: Reader, node: exp.Expr) -> tuple[Expr, str]:
+        """One condition of ON: what the row is looked up by, and the column of the table."""
+        pair = self.equality(reader, node)
+        if pair is None:
+            raise reader.error(
+                node,
+                f"ON takes equalities, each of something of the stream with a column of {self.alias!r}",
+                f"write trades.symbol = {self.alias}.symbol, and put other conditions in WHERE",
+            )
+        return self.before.read(pair[0]), pair[1]
+
+    def equality(self, reader: Reader, node: exp.Expr) -> tuple[exp.Expr, str] | None:
+        """The sides of ``something known before = table.column``, whichever comes first."""
+        if isinstance(node, exp.EQ):
+            for key, column in ((node.this, node.expression), (node.expression, node.this)):
+                of_table = _prefix(reader, column.unnest()) == f"{self.alias}."
+                known = {"", *self.before.tables.values()}
+                if of_table and all(_prefix(reader, c) in known for c in key.find_all(exp.Column)):
+                    return key, column.unnest().name
+        return None
+
+
+def _prefix(reader: Reader, node: exp.Expr) -> str | None:
+    """What says whose column a tree is; None where it is no column."""
+    name = reader.column_name(node)
+    return None if name is None else name.removesuffix(node.name)
+
+
+def _how(text: Text, node: exp.Join, position: Position) -> str:
+    """``inner``, ``left``, or ``cross`` for a table after a comma."""
+    words = [str(node.args[part]).upper() for part in ("method", "side", "kind") if node.args.get(part)]
+    for word in words:
+        if word in _REFUSED:
+            raise QueryError(
+                f"{' '.join(words)} JOIN is not supported", position=position, hint=_REFUSED[word]
+            )
+    known = all(not value or name in _READ for name, value in node.args.items())
+    if not known or not set(words) <= {"LEFT", "OUTER", "INNER", "CROSS"}:
+        raise QueryError(f"this {' '.join((*words, 'JOIN'))} is not supported", position=position, hint=_ON)
+    if "CROSS" in words:
+        return "cross"
+    if not node.args.get("using") and not position_of(text, node.args.get("on")):
+        raise QueryError("a JOIN without ON", position=position, hint=_ON)
+    return "left" if "LEFT" in words else "inner"
+
+
+_READ = ("this", "method", "side", "kind", "on", "using")
+
+
+def _table(node: exp.Join, position: Position) -> tuple[str, str | None]:
+    table = node.this
+    plain = isinstance(table, exp.Table) and isinstance(table.this, exp.Identifier)
+    if not plain or any(v for k, v in table.args.items() if k not in ("this", "db", "catalog", "alias")):
+        raise QueryError("JOIN takes the name of a table", position=position, hint=_ON)
+    alias = table.args.get("alias")
+    if alias is not None and (not isinstance(alias.this, exp.Identifier) or alias.args.get("columns")):
+        raise QueryError(
+            "the alias of the table is not a name", position=position, hint="write JOIN close AS c"
+        )
+    return ".".join(part.name for part in table.parts), alias.name if alias is not None else None
+
+
+def _conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
+    left = [node]
+    while left:
+        term = left.pop().unnest()
+        if isinstance(term, exp.And):
+            left += [term.expression, term.this]
+        else:
+            yield term

@@ -1,0 +1,109 @@
+"""The same job on a standalone Spark with two workers, undisturbed and with processes killed under it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pyarrow.parquet as pq
+import pytest
+import trades
+
+from weft.errors import JobError
+from weft.spark.cluster import Cluster
+
+JOB = """
+[source]
+kind = "files"
+path = "in"
+max_files_per_batch = 1
+[stream]
+time = "ts"
+checkpoint = "checkpoint"
+[queries]
+file = "queries.sql"
+[sink]
+kind = "parquet"
+path = "out"
+[spark]
+buckets = 2
+"""
+FILES = 8
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(workers=2, memory="1g") as started:
+        yield started
+
+
+def begin(place: Path, cluster: Cluster) -> subprocess.Popen[str]:
+    """``weft run`` on the cluster, over files of trades."""
+    (place / "job.toml").write_text(JOB)
+    (place / "queries.sql").write_text(trades.QUERIES)
+    command = [sys.executable, "-m", "weft.cli", "run", str(place / "job.toml"), "--master", cluster.url]
+    command[1:3] = ["-c", "from weft.cli import main; main()"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def answers(place: Path) -> dict[str, list[tuple[object, ...]]]:
+    """What the Parquet sink holds."""
+    return trades.rows_of({d.name: pq.read_table(d) for d in (place / "out").iterdir() if d.is_dir()})
+
+
+@pytest.mark.slow
+def test_a_job_runs_on_two_workers(cluster: Cluster, tmp_path: Path) -> None:
+    rows = trades.table(400)
+    trades.write(rows, tmp_path / "in", files=2)
+    assert cluster.alive() == 2
+    running = begin(tmp_path, cluster)
+    said, wrong = running.communicate(timeout=180)
+    assert running.returncode == 0, wrong
+    assert '"seq": 2' in said
+    assert trades.close(answers(tmp_path), trades.expected(rows))
+
+
+def below(cluster: Cluster, word: str) -> list[psutil.Process]:
+    """The cluster's own processes that have this word in their command line."""
+    found = []
+    for process in (p for pid in cluster.pids for p in psutil.Process(pid).children(recursive=True)):
+        with suppress(psutil.Error):  # it may have just ended
+            if word in " ".join(process.cmdline()):
+                found.append(process)
+    return found
+
+
+@pytest.mark.slow
+def test_executors_and_python_workers_may_die(cluster: Cluster, tmp_path: Path) -> None:
+    """One executor and one Python worker are killed while the stream runs: nothing lost, nothing twice."""
+    rows = trades.table(FILES * 100)
+    trades.write(rows, tmp_path / "in", files=FILES)
+    running = begin(tmp_path, cluster)
+    manifests = tmp_path / "checkpoint" / "manifests"
+    killed = []
+    for word, after in (("pyspark.daemon", 2), ("CoarseGrainedExecutorBackend", 4)):
+        until = time.monotonic() + 120
+        while len(list(manifests.glob("[0-9]*.json"))) < after and running.poll() is None:
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        for process in below(cluster, word)[:1]:
+            os.kill(process.pid, signal.SIGKILL)
+            killed.append(word)
+    _, wrong = running.communicate(timeout=180)
+    assert running.returncode == 0, wrong
+    assert killed == ["pyspark.daemon", "CoarseGrainedExecutorBackend"]
+    assert trades.close(answers(tmp_path), trades.expected(rows))
+
+
+def test_what_cannot_start_says_why() -> None:
+    with pytest.raises(JobError, match="needs workers and cores"):
+        Cluster(workers=0)
+    with pytest.raises(JobError, match="did not start"):
+        Cluster(workers=1, memory="much")
