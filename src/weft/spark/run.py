@@ -15,12 +15,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from weft.builder import QueryBuilder
+from weft.engine.program import Program
 from weft.engine.registry import Change
 from weft.errors import WeftError
 from weft.plan import Plan
+from weft.progress import Progress
 from weft.query import Query
 from weft.spark.failure import surfaced, translated
-from weft.spark.progress import Progress
 from weft.spark.sources import Batches
 from weft.spark.steps import Steps, Stopped
 from weft.tables import TableSource
@@ -53,6 +54,11 @@ class Run:
             self._query = writer.foreachBatch(self._batch).start()
         self._watcher = threading.Thread(target=self._watch, name="weft-stream", daemon=True)
         self._watcher.start()
+
+    @property
+    def program(self) -> Program:
+        """What runs, compiled."""
+        return self._steps.program
 
     @property
     def plan(self) -> Plan:

@@ -12,11 +12,10 @@ import uuid
 from collections.abc import Callable
 from dataclasses import asdict, replace
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from weft.engine.due import last_ends
+from weft.engine.final import closing_time
 from weft.engine.layers import needed_anew
 from weft.engine.manifest import Layer, Manifest
 from weft.engine.migrate import Migration
@@ -26,11 +25,12 @@ from weft.engine.registry import Registry
 from weft.engine.store import SliceStore
 from weft.engine.versions import Version
 from weft.errors import JobError, WeftError
+from weft.progress import Progress
 from weft.query import Query
 from weft.sinks import Sink
 from weft.spark.inputs import NoRows
 from weft.spark.job import Outcome, one_task, run_job
-from weft.spark.progress import Progress, measured
+from weft.spark.progress import measured
 from weft.spark.step import Carried, Saved, Step
 from weft.spark.tables import Sender
 from weft.spark.tasks import Input
@@ -135,6 +135,7 @@ class Steps:
         done = time.perf_counter()
         return measured(
             outcome,
+            self.program,
             seq=saved.seq,
             batch_id=batch_id,
             kind=kind,
@@ -230,9 +231,3 @@ class Steps:
         self._history[saved.token] = saved.seq
         while len(self._history) > REMEMBERED:
             del self._history[next(iter(self._history))]
-
-
-def closing_time(program: Program, max_time: int) -> int:
-    """The earliest watermark that closes every window that can hold a row up to ``max_time``."""
-    until = max_time + 1 if program.counts_rows else max_time
-    return max(until, int(last_ends(program.windows, np.array([max_time]))[0]))

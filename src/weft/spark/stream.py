@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import os
-import re
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -13,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from weft.builder import QueryBuilder
-from weft.duration import parse_duration
+from weft.duration import parse_duration, parse_trigger
 from weft.engine.program import check_names, compile_plan
 from weft.engine.registry import Registry
 from weft.engine.store import SliceStore
@@ -23,10 +22,10 @@ from weft.filesystem import join, uri
 from weft.optimize import LivePlanner
 from weft.optimize.planner import window_query
 from weft.plan import Plan
+from weft.progress import Progress
 from weft.query import JoinQuery, Query
 from weft.sinks import CheckingSink, Sink
 from weft.spark.prepare import check_buckets, schema_of, session_of
-from weft.spark.progress import Progress
 from weft.spark.run import Run
 from weft.spark.sinks import as_sink
 from weft.spark.sources import FilesBatches, FrameBatches
@@ -113,9 +112,10 @@ def read_trigger(trigger: str | None) -> dict[str, Any]:
     """
     if trigger is None:
         return {}
-    if re.sub(r"[^a-z]", "", trigger.lower()) == "availablenow":
+    interval = parse_trigger(trigger)
+    if interval is None:
         return {"availableNow": True}
-    return {"processingTime": f"{parse_duration(trigger, 'trigger') // 1000} milliseconds"}
+    return {"processingTime": f"{interval // 1000} milliseconds"}
 
 
 def _triggered(writer: DataStreamWriter, options: dict[str, Any]) -> DataStreamWriter:
