@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from weft.background import Background
 from weft.builder import QueryBuilder
 from weft.engine.final import END
 from weft.engine.program import Program
@@ -22,10 +23,8 @@ from weft.progress import Progress
 from weft.query import Query
 from weft.sinks import Sink
 
-POLL = 0.2
 
-
-class LocalStream:
+class LocalStream(Background):
     """A `LocalRun` that runs until its batches end, it fails or is stopped; ``with`` stops it at the end.
 
     A batch that is None says that no row has come: the stream waits for ``pause`` seconds, and for ``idle``
@@ -55,12 +54,12 @@ class LocalStream:
         close_at_end: bool = True,
         on_progress: Callable[[Progress], Any] | None = None,
     ) -> None:
+        super().__init__()
         self._run, self._batches, self._sink = run, batches, sink
         self._pause, self._idle, self._close_at_end = pause, idle, close_at_end
         self._on_progress = on_progress
         self._seq = 0
-        self._error: WeftError | None = None
-        self._wake, self._stopped, self._ended = threading.Event(), threading.Event(), threading.Event()
+        self._wake, self._stopped = threading.Event(), threading.Event()
         self._opened: Program | None = None
         self._open_sink()
         self._thread = threading.Thread(target=self._work, name="weft-stream", daemon=True)
@@ -92,38 +91,11 @@ class LocalStream:
         """Let a query take the place of the one of its name."""
         return self._woken(self._run.replace(query, name))
 
-    @property
-    def is_active(self) -> bool:
-        """Whether it still runs."""
-        return not self._ended.is_set()
-
-    @property
-    def exception(self) -> WeftError | None:
-        """What it failed with."""
-        return self._error if self._ended.is_set() else None
-
-    def await_done(self, timeout: float | None = None) -> bool:
-        """Wait for the end, at most so many seconds; raises what it failed with. Says if it has ended."""
-        # In short waits, so that Ctrl-C gets through.
-        until = None if timeout is None else time.monotonic() + timeout
-        while not self._ended.wait(POLL if until is None else min(POLL, max(0.0, until - time.monotonic()))):
-            if until is not None and time.monotonic() >= until:
-                return False
-        if self._error is not None:
-            raise self._error
-        return True
-
     def stop(self) -> None:
         """Stop after the step that is being made; windows still open are not answered."""
         self._stopped.set()
         self._wake.set()
         self._ended.wait()
-
-    def __enter__(self) -> LocalStream:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     def _woken(self, asked: Future[Change]) -> Future[Change]:
         self._wake.set()
