@@ -14,6 +14,7 @@ from pyspark import cloudpickle
 from rich.console import Console
 
 from weft import aggregates, cli, demo
+from weft.launch import RunFailed
 from weft.report import Report, step_bar
 from weft.workload import text, varied
 
@@ -71,7 +72,7 @@ def test_the_installed_command_says_its_version():
 def test_help_lists_the_commands(weft):
     code, out, _ = weft("--help")
     assert code == 0
-    for command in ("plan", "run", "demo", "bench"):
+    for command in ("plan", "run", "serve", "query", "demo", "bench"):
         assert command in out
 
 
@@ -184,11 +185,11 @@ def test_a_failed_run_is_code_1_and_debug_shows_where(weft, folder):
     )
     code, _, err = weft("run", "job.toml", "--engine", "local")
     assert code == 1
-    assert err.startswith("weft: TypeError: unsupported operand")
-    assert "weft --debug" in err
-    with pytest.raises(TypeError):
+    assert err.startswith("weft: the sink FunctionSink failed at step 1: unsupported operand")
+    with pytest.raises(RunFailed) as failed:
         sys.argv[1:] = ["--debug", "run", "job.toml", "--engine", "local"]
         cli.main()
+    assert isinstance(failed.value.__cause__.__cause__, TypeError)
 
 
 def test_run_in_process_writes_a_table_per_query_and_tells_each_step(weft, folder):
@@ -339,3 +340,35 @@ def test_why_a_query_is_where_it_is(weft, folder):
     assert code == 0
     assert out.startswith("'short' (range ")
     assert "its own tree" in out
+
+
+JOINS = """
+-- name: near
+SELECT t.place FROM temperature t [RANGE '1 min'], humidity h [RANGE '1 min'] WHERE t.place = h.place;
+-- name: far
+SELECT t.place FROM temperature t [RANGE '1 h'], humidity h [RANGE '1 h'] WHERE t.place = h.place
+"""
+
+
+def test_plan_of_joins(weft, folder):
+    (folder / "joins.sql").write_text(JOINS)
+    code, shown, _ = weft("plan", "joins.sql", "--rate", "10")
+    assert code == 0
+    assert shown.startswith("2 joins of humidity and temperature on (humidity.place = temperature.place)")
+    assert "1 min  1 h" in shown
+    found = json.loads(weft("plan", "joins.sql", "--json", "--chain", "cpu-opt", "--rate", "0.001")[1])
+    assert [s["serves"] for s in found["chains"][0]["slices"]] == [["near", "far"]] * 2
+    assert weft("plan", "joins.sql", "--explain", "far", "--rate", "10")[1] == shown
+
+
+def test_plan_of_joins_and_window_queries(weft, folder):
+    (folder / "both.sql").write_text(JOINS + "; SELECT count(*) AS n FROM humidity [RANGE '1 min']")
+    shown = weft("plan", "both.sql")[1]
+    assert "1 query in 1 tree" in shown
+    assert "2 joins of humidity and temperature" in shown
+    found = json.loads(weft("plan", "both.sql", "--json")[1])
+    assert (len(found["trees"]), len(found["chains"])) == (1, 1)
+    code, _, said = weft("plan", "both.sql", "--strategy", "all")
+    assert (code, "for window queries" in said) == (2, True)
+    code, _, said = weft("plan", "both.sql", "--chain", "best")
+    assert (code, "mem-opt, cpu-opt or a number of rows" in said) == (2, True)

@@ -43,7 +43,16 @@ def test_python_in_the_docs_runs(capsys):
     assert second in (ROOT / "docs/queries.md").read_text()
 
 
-@pytest.mark.parametrize("page", ["docs/queries.md"])
+def test_joins_in_the_docs_run(capsys):
+    names: dict[str, object] = {}
+    for block in blocks("docs/joins.md", "python"):
+        exec(compile(block, "docs/joins.md", "exec"), names)
+    printed = capsys.readouterr().out
+    assert names["answers"]["hot"].column("value").to_pylist() == [33, 33, 33, 36, 36]
+    assert "2 joins of humidity and temperature" in printed
+
+
+@pytest.mark.parametrize("page", ["docs/queries.md", "docs/joins.md"])
 def test_sql_in_the_docs_parses(page):
     for block in blocks(page, "sql"):
         assert weft.sql(block)

@@ -13,12 +13,15 @@ from weft.builder import QueryBuilder, query
 from weft.define import UserAggregate, define_aggregate
 from weft.engine.registry import Change
 from weft.errors import AggregateError, AnswerOverflow, CheckpointError, JobError, QueryError, WeftError
-from weft.local import LocalRun, run
+from weft.join_builder import JoinBuilder, join
+from weft.join_run import JoinRun
+from weft.local import LocalRun
 from weft.optimize import plan
 from weft.plan import Plan, Tree
-from weft.query import Aggregate, Query, Window
+from weft.query import Aggregate, JoinQuery, Query, Window
 from weft.sample import sharing
 from weft.sql import sql
+from weft.streams import run
 
 if TYPE_CHECKING:
     from weft.files import Files
@@ -48,6 +51,9 @@ __all__ = [
     "CheckpointError",
     "Files",
     "JobError",
+    "JoinBuilder",
+    "JoinQuery",
+    "JoinRun",
     "LocalRun",
     "Plan",
     "Query",
@@ -58,6 +64,7 @@ __all__ = [
     "WeftError",
     "Window",
     "define_aggregate",
+    "join",
     "plan",
     "query",
     "run",

@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import asdict
-from enum import StrEnum
 from importlib import metadata
 from json import dumps
 from pathlib import Path
@@ -26,9 +25,13 @@ from weft import launch, sample
 from weft.cost import constants
 from weft.define import defined_in, load_aggregates
 from weft.errors import CheckpointError, JobError, QueryError, WeftError
+from weft.job import Engine
+from weft.joins.explain import plan_joins
 from weft.optimize import Compared, compare, explain
+from weft.query import JoinQuery, Query
 from weft.report import Report, step_bar
 from weft.sinks import MemorySink
+from weft.web import commands
 
 app = typer.Typer(
     help="Hundreds of sliding-window queries over one stream for the price of about one, on Spark.",
@@ -38,13 +41,6 @@ app = typer.Typer(
 )
 out = Console()
 err = Console(stderr=True)
-
-
-class Engine(StrEnum):
-    """Where the work runs."""
-
-    spark = "spark"
-    local = "local"
 
 
 def main() -> None:
@@ -100,6 +96,10 @@ def plan(
         list[Path] | None,
         typer.Option(help="A Python file that defines aggregates; can be given again.", metavar="FILE"),
     ] = None,
+    chain: Annotated[
+        str,
+        typer.Option(help="How joins are sliced: mem-opt, cpu-opt, or the most rows kept.", metavar="SHAPE"),
+    ] = "mem-opt",
     rows: Annotated[
         Path | None,
         typer.Option(
@@ -117,7 +117,24 @@ def plan(
     if sum((json, svg is not None, why is not None)) > 1:
         raise JobError("--json, --svg FILE and --explain QUERY exclude each other; run the command again")
     load_aggregates(aggregates or ())
-    asked = weft.sql(_read(queries))
+    everything = weft.sql(_read(queries))
+    joins = [q for q in everything if isinstance(q, JoinQuery)]
+    asked = [q for q in everything if isinstance(q, Query)]
+    chains = plan_joins(joins, 1000.0 if rate is None else rate, _shape(chain))
+    if joins and (svg or strategy == "all"):
+        raise JobError(
+            "--svg and --strategy all are for window queries; put the joins into a file of their own"
+        )
+    if why in [q.name for q in joins]:
+        print(next(c for c in chains if why in [m.name for m in c.members]))
+        return
+    if joins and not asked:
+        print(
+            dumps({"chains": [c.to_dict() for c in chains]}, indent=2)
+            if json
+            else "\n\n".join(map(str, chains))
+        )
+        return
     options: dict[str, Any] = {
         "rate": 1000.0 if rate is None else rate,
         "nodes": nodes,
@@ -138,7 +155,8 @@ def plan(
     if svg:
         _write(svg, made.to_svg())
     elif json:
-        shown = {"sharing": [asdict(choice) for choice in sampled]} if rows else {}
+        shown: dict[str, Any] = {"sharing": [asdict(choice) for choice in sampled]} if rows else {}
+        shown |= {"chains": [c.to_dict() for c in chains]} if joins else {}
         print(dumps(made.to_dict() | shown, indent=2))
     elif why:
         print(explain(made, why))
@@ -146,6 +164,8 @@ def plan(
         print("\n".join([str(made), *defined_in(asked), *map(str, sampled)]))
         if rate is None:
             print(f"{made.rate:,.6g} rows/s are assumed; --rate says how many there are")
+        for each in chains:
+            print(f"\n{each}")
 
 
 @app.command()
@@ -162,6 +182,10 @@ def run(
         sink = launch.run(loaded, engine.value, report, master)
         if isinstance(sink, MemorySink):
             report.note(results={name: table.num_rows for name, table in sink.tables.items()})
+
+
+app.command()(commands.serve)
+app.add_typer(commands.query, name="query", no_args_is_help=True)
 
 
 @app.command()
@@ -227,6 +251,15 @@ def bench(
         results.append(result)
     if json:
         benchmarks.save(results, json)
+
+
+def _shape(chain: str) -> str | float:
+    if chain in ("mem-opt", "cpu-opt"):
+        return chain
+    try:
+        return float(chain.replace(",", ""))
+    except ValueError:
+        raise JobError(f"--chain is mem-opt, cpu-opt or a number of rows, not {chain!r}") from None
 
 
 def _compared(found: list[Compared]) -> Table:

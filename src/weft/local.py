@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pyarrow as pa
 
 from weft.builder import QueryBuilder
 from weft.duration import parse_duration
-from weft.engine.final import END, final
+from weft.engine.final import END, closing_time, final
 from weft.engine.late import NAME as LATE_ROWS
 from weft.engine.late import late_schema
 from weft.engine.migrate import Migration
@@ -24,7 +24,7 @@ from weft.errors import JobError
 from weft.optimize import LivePlanner
 from weft.optimize import plan as make_plan
 from weft.plan import Plan
-from weft.query import Query
+from weft.query import JoinQuery, Query
 from weft.sinks import Sink
 from weft.tables import Batch, Tables, TableSource, as_table
 
@@ -32,7 +32,7 @@ ROWS_AT_ONCE = 1 << 20
 
 
 def run(
-    queries: Iterable[Query | QueryBuilder] | Plan,
+    queries: Iterable[Query | QueryBuilder | JoinQuery] | Plan,
     batches: Batch | Iterable[Batch],
     time: str,
     lateness: str | datetime.timedelta = "0 s",
@@ -106,6 +106,7 @@ class LocalRun:
         lateness: int = 0,
         threads: int | None = None,
         tables: Tables | Mapping[str, TableSource] | None = None,
+        accept: Callable[[Mapping[str, pa.Schema]], None] | None = None,
         late: Sink | None = None,
     ) -> None:
         self.lateness, self.late, self.steps = lateness, late, 0
@@ -117,7 +118,7 @@ class LocalRun:
         self.seen = Seen()
         self.choices: list[Choice] = []
         self.watermark: int | None = None
-        self._registry = Registry(program, LivePlanner.of(program.plan), tables=self.tables.schemas)
+        self._registry = Registry(program, LivePlanner.of(program.plan), accept, tables=self.tables.schemas)
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="weft")
 
     @property
@@ -159,8 +160,11 @@ class LocalRun:
         """Let a query take the place of the one of its name, with the next batch."""
         return self._registry.replace(query, name)
 
-    def step(self, batch: Batch) -> dict[str, pa.Table]:
-        """Take in a batch and answer the windows that the watermark has then passed."""
+    def step(self, batch: Batch, watermark: int | None = None) -> dict[str, pa.Table]:
+        """Take in a batch and answer the windows that the watermark has then passed.
+
+        ``watermark`` is one known otherwise: no row after this batch is earlier.
+        """
         self._change()
         table = as_table(batch)
         self._check(table.schema)
@@ -183,9 +187,8 @@ class LocalRun:
         self.steps += 1
         if self.late is not None:
             self.late.deliver({LATE_ROWS: pa.concat_tables(late)} if late else {}, self.steps)
-        if self.seen.max_time is not None:
-            now = self.seen.max_time - self.lateness
-            self.watermark = now if self.watermark is None else max(self.watermark, now)
+        latest = [] if self.seen.max_time is None else [self.seen.max_time - self.lateness]
+        self.watermark = max((w for w in (self.watermark, watermark, *latest) if w is not None), default=None)
         return self._final(pieces, self.watermark)
 
     def close(self) -> dict[str, pa.Table]:
@@ -197,6 +200,16 @@ class LocalRun:
     def set_lateness(self, lateness: str | datetime.timedelta) -> None:
         """Wait for so long for rows out of order, from the next batch on; the watermark never goes back."""
         self.lateness = parse_duration(lateness, "lateness")
+
+    def flush(self) -> dict[str, pa.Table] | None:
+        """Answer every window that holds a row so far, and go on; None where none is open."""
+        if self.seen.max_time is None:
+            return None
+        until = closing_time(self.program, self.seen.max_time)
+        if self.watermark is not None and self.watermark >= until:
+            return None
+        self.watermark = until
+        return self._final([], until)
 
     def replace_table(self, name: str, table: TableSource) -> None:
         """Join another table under this name, from the next batch on."""

@@ -6,7 +6,7 @@ Nothing here computes; equality is structural, so two spellings of one question 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -240,3 +240,75 @@ class Query:
         """The names of the result's columns, in order."""
         values = self.outputs or self.aggregates
         return (*self.result_keys, "window_start", "window_end", *(v.alias for v in values))
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One stream of a join: what its columns are called there, and how long its rows wait for the others'."""
+
+    stream: str
+    alias: str
+    range: int
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.range <= LONGEST:
+            raise QueryError(
+                f"the range of {self.alias!r} must be positive and at most 100 years, not {self.range} µs",
+                position=self.position,
+                hint="write [RANGE '60 min'] behind the stream",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class JoinQuery:
+    """One continuous join of two or more streams, in windows of event time.
+
+    Rows join if every condition is TRUE for them and, counted from the latest of them, each is younger than
+    its stream's range. The result's time, the column ``ts``, is that of the latest.
+
+    ``selections`` hold, for each side, what concerns its rows alone, over the stream's own columns. In
+    ``conditions`` and ``outputs`` columns are called ``alias.column``. ``aggregate`` is a query over the
+    results, where the join was asked for its windowed aggregates; its columns are then the outputs.
+    """
+
+    name: str
+    sides: tuple[Side, ...]
+    selections: tuple[Expr | None, ...]
+    conditions: tuple[Expr, ...]
+    outputs: tuple[Output, ...]
+    aggregate: Query | None = None
+
+    def renamed(self, name: str) -> JoinQuery:
+        """The same question under another name."""
+        inner = None if self.aggregate is None else replace(self.aggregate, name=name, source=name)
+        return replace(self, name=name, aggregate=inner)
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The streams that are joined, in the order of the sides."""
+        return tuple(side.stream for side in self.sides)
+
+    @property
+    def result_columns(self) -> tuple[str, ...]:
+        """The names of the result's columns, in order."""
+        if self.aggregate is not None:
+            return self.aggregate.result_columns
+        return (RESULT_TIME, *(output.alias for output in self.outputs))
+
+
+RESULT_TIME = "ts"
+"""The column of a join's results that holds their time."""
+
+
+def with_columns(expr: Expr, names: Mapping[str, str]) -> Expr:
+    """The expression over columns under other names; those not mentioned keep theirs.
+
+    >>> print(with_columns(Call(">", (Column("t.value"), Column("limit"))), {"t.value": "value"}))
+    (value > limit)
+    """
+    if isinstance(expr, Column):
+        return Column(names.get(expr.name, expr.name), expr.position)
+    if isinstance(expr, Call):
+        return Call(expr.function, tuple(with_columns(a, names) for a in expr.args), expr.position)
+    return expr

@@ -74,6 +74,10 @@ CLAUSES = [
     (f"SELECT sum(x) {T} ^SORT BY 1", "SORT BY is not supported"),
     (f"SELECT sum(x) {T} ^LIMIT 5", "LIMIT is not supported"),
     (f"SELECT sum(x) {T} ^OFFSET 5", "OFFSET is not supported"),
+    (
+        f"SELECT sum(x) {T} ^LEFT JOIN u [RANGE '1 s'] ON t.a = u.a",
+        "LEFT is not supported in a join of streams",
+    ),
     (f"SELECT sum(x) {T} ^LATERAL VIEW explode(a) b", "LATERAL is not supported"),
     (f"SELECT sum(x) {T} ^QUALIFY a", "QUALIFY is not supported"),
     (f"SELECT sum(x) ^INTO u {T}", "INTO is not supported"),

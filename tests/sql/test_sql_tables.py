@@ -168,7 +168,10 @@ def test_the_builder_refuses(options: dict[str, object], message: str) -> None:
         (f"SELECT count(*) {T} JOIN u ON ^w.a = u.a", "unknown table 'w'"),
         (f"SELECT count(*) {T} JOIN u USING (a) JOIN ^u USING (b)", "two tables are called 'u'"),
         (f"SELECT count(*) {T} JOIN ^trades USING (a)", "two tables are called 'trades'"),
-        (f"SELECT count(*) {T} JOIN u ^[RANGE '1 s'] ON t.a = u.a", "a second window"),
+        (
+            f"SELECT ^count(*) {T} JOIN u [RANGE '1 s'] ON t.a = u.a",
+            "an aggregate over a join needs a window",
+        ),
         (f"SELECT sum(^w.x) {T} JOIN u USING (a)", "unknown table 'w'"),
         (f"SELECT ^u.b, count(*) {T} JOIN u USING (a) GROUP BY b", "neither grouped nor aggregated"),
     ],

@@ -86,7 +86,7 @@ def partial(
     if not batch.num_rows:
         return made
     batch, bad_keys = enrichment.extend(batch, program.strict)
-    times, keep = _times(batch.column(program.time))
+    times, keep = read_times(batch.column(program.time))
     evaluator = Evaluator(batch, strict=program.strict)
     signed = signatures(program.predicates, evaluator, batch.num_rows)
     if program.windows:
@@ -122,7 +122,7 @@ def _one_chunk(batch: pa.RecordBatch | pa.Table, program: Program) -> pa.RecordB
     return batch
 
 
-def _times(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+def read_times(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Event times in microseconds (rounded down), and which rows have one (empty: all)."""
     if column.type.unit == "ns":
         nanoseconds = column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
@@ -179,7 +179,9 @@ def _share(program: Program, rows: Signed, buckets: int, made: Partials) -> None
             made.choices.append(replace(choice, partials=len(shards)))
             shared[number] = [p for p in shared[number] if p not in predicates]
     for numbers in together(program, rows):
-        _share_together(program, rows, {n: shared[n] for n in numbers if shared[n]}, buckets, made)
+        left = {n: shared[n] for n in numbers if shared[n]}
+        if left:
+            _share_together(program, rows, left, buckets, made)
 
 
 def _share_together(
@@ -188,7 +190,7 @@ def _share_together(
     """Partials of groupings, with their predicates, from rows grouped by all their keys."""
     names, types = union_keys(program, shared)
     rows, keys = rows.of({p for predicates in shared.values() for p in predicates}), key_index(names, types)
-    whole = shards_of(rows, _groups(keys, names, rows), union_parts(program, shared))
+    whole, rows_of = shards_of(rows, _groups(keys, names, rows), union_parts(program, shared)), rows.rows_of()
     for number, predicates in shared.items():
         grouping, mine, shards = program.groupings[number], keys, whole
         if len(shared) > 1:
@@ -200,7 +202,7 @@ def _share_together(
         if places is not None:
             shards, how = shards.spread(places, predicates), "spread"
         made.pieces.extend(_split(program, number, mine, shards, buckets))
-        satisfied, rows_of = rows.bitmaps[:, predicates].sum(axis=1), rows.rows_of()
+        satisfied = rows.bitmaps[:, predicates].sum(axis=1)
         made.choices.append(
             Choice(
                 grouping.keys,

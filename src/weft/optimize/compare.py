@@ -11,7 +11,7 @@ from weft.errors import QueryError
 from weft.optimize.planner import plan as make_plan
 from weft.optimize.registry import STRATEGIES
 from weft.plan import Plan
-from weft.query import Query
+from weft.query import JoinQuery, Query
 
 if TYPE_CHECKING:
     from weft.builder import QueryBuilder
@@ -35,7 +35,7 @@ class Compared:
         return facts | {"trees": len(self.plan.trees), "cost": self.plan.cost, "largest_node": largest}
 
 
-def compare(queries: Iterable[Query | QueryBuilder], **options: Any) -> list[Compared]:
+def compare(queries: Iterable[Query | QueryBuilder | JoinQuery], **options: Any) -> list[Compared]:
     """Every strategy's plan at one price, the cheapest first; ``options`` are those of ``plan``.
 
     The price is that of what runs: the stream is read once, or once on each node.

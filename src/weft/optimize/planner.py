@@ -21,7 +21,7 @@ from weft.optimize.registry import Strategy, find_strategy
 from weft.optimize.rows import ROW_A_MICROSECOND, at_rate, joined, numbered_alike
 from weft.optimize.windows import SECOND, Edges, Windows
 from weft.plan import Plan, Tree
-from weft.query import Query
+from weft.query import JoinQuery, Query
 from weft.slicing import SLICERS
 from weft.slicing.rate import measure_rate
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def plan(
-    queries: Iterable[Query | QueryBuilder],
+    queries: Iterable[Query | QueryBuilder | JoinQuery],
     rate: float = 1000.0,
     strategy: str = "share-all",
     nodes: int = 1,
@@ -56,7 +56,7 @@ def plan(
     >>> len(plan(queries, rate=375.0).trees)
     1
     """
-    chosen = tuple(q if isinstance(q, Query) else q.build() for q in queries)
+    chosen = tuple(window_query(q) for q in queries)
     if not chosen:
         raise QueryError("there is no query to plan")
     if not (rate > 0 and isfinite(rate)):
@@ -181,6 +181,17 @@ def check_capacities(nodes: int, capacities: Sequence[float] | None) -> tuple[fl
             f"there are {nodes} nodes but {len(capacities)} capacities", hint="give one of the two"
         )
     return tuple(capacities)
+
+
+def window_query(query: Query | QueryBuilder | JoinQuery) -> Query:
+    """The query itself, if it is one over windows."""
+    if isinstance(query, JoinQuery):
+        raise QueryError(
+            "it joins streams, and this runs window queries over one",
+            query=query.name,
+            hint="run joins in this process, with weft.run(queries, {stream: batches}, time=...)",
+        )
+    return query if isinstance(query, Query) else query.build()
 
 
 def _predicates(queries: Sequence[Query]) -> int:

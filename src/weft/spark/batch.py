@@ -15,7 +15,7 @@ from weft.engine.program import Program
 from weft.errors import JobError
 from weft.files import Files
 from weft.plan import Plan
-from weft.query import Query
+from weft.query import JoinQuery, Query
 from weft.spark.failure import surfaced
 from weft.spark.frames import Frames, frame_of, struct_of
 from weft.spark.inputs import FileRows
@@ -36,7 +36,7 @@ SMALL = 64 << 20
 
 def share(
     source: DataFrame | Files,
-    queries: Iterable[Query | QueryBuilder] | Plan,
+    queries: Iterable[Query | QueryBuilder | JoinQuery] | Plan,
     time: str,
     *,
     spark: SparkSession | None = None,

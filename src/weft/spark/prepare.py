@@ -14,14 +14,14 @@ from weft.errors import JobError
 from weft.files import Files
 from weft.optimize import plan as make_plan
 from weft.plan import Plan
-from weft.query import Query
+from weft.query import JoinQuery, Query
 from weft.spark.session import session
 from weft.tables import Tables
 
 
 def prepare(
     source: DataFrame | Files,
-    queries: Iterable[Query | QueryBuilder] | Plan,
+    queries: Iterable[Query | QueryBuilder | JoinQuery] | Plan,
     time: str,
     *,
     strategy: str,

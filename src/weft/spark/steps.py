@@ -12,11 +12,10 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from weft.engine.due import last_ends
+from weft.engine.final import closing_time
 from weft.engine.late import NAME as LATE_ROWS
 from weft.engine.late import late_schema
 from weft.engine.layers import needed_anew
@@ -28,11 +27,12 @@ from weft.engine.registry import Registry
 from weft.engine.store import SliceStore
 from weft.engine.versions import Version
 from weft.errors import JobError, WeftError
+from weft.progress import Progress
 from weft.query import Query
 from weft.sinks import Sink
 from weft.spark.inputs import NoRows
 from weft.spark.job import Outcome, one_task, run_job
-from weft.spark.progress import Progress, measured
+from weft.spark.progress import measured
 from weft.spark.sources import Part
 from weft.spark.step import Carried, Saved, Step
 from weft.spark.tables import Sender
@@ -145,6 +145,7 @@ class Steps:
         done = time.perf_counter()
         return measured(
             outcome,
+            self.program,
             seq=saved.seq,
             batch_id=batch_id,
             kind=kind,
@@ -263,9 +264,3 @@ def _deliver_to(sink: Sink, results: Mapping[str, pa.Table], seq: int) -> None:
             f"the sink {type(sink).__name__} failed at step {seq}: {error}; "
             "the step is not committed, and is made again by the next run"
         ) from error
-
-
-def closing_time(program: Program, max_time: int) -> int:
-    """The earliest watermark that closes every window that can hold a row up to ``max_time``."""
-    until = max_time + 1 if program.counts_rows else max_time
-    return max(until, int(last_ends(program.windows, np.array([max_time]))[0]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import os
-import re
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -13,20 +12,21 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from weft.builder import QueryBuilder
-from weft.duration import parse_duration
+from weft.duration import parse_duration, parse_trigger
 from weft.engine.program import check_names, compile_plan
-from weft.engine.registry import Registry, read_query
+from weft.engine.registry import Registry
 from weft.engine.store import SliceStore
 from weft.errors import JobError
 from weft.files import Files
 from weft.filesystem import join, uri
 from weft.optimize import LivePlanner
+from weft.optimize.planner import window_query
 from weft.plan import Plan
-from weft.query import Query
+from weft.progress import Progress
+from weft.query import JoinQuery, Query
 from weft.sinks import CheckingSink, Sink
 from weft.spark.pace import Pace
 from weft.spark.prepare import check_buckets, schema_of, session_of
-from weft.spark.progress import Progress
 from weft.spark.run import Run
 from weft.spark.sinks import as_sink
 from weft.spark.sources import FilesBatches, FrameBatches
@@ -36,7 +36,7 @@ from weft.tables import Tables, TableSource
 
 def stream(
     source: DataFrame | Files,
-    queries: Iterable[Query | QueryBuilder] | Plan,
+    queries: Iterable[Query | QueryBuilder | JoinQuery] | Plan,
     time: str,
     *,
     sink: Sink | Callable[..., Any],
@@ -88,7 +88,7 @@ def stream(
     sink, beside = as_sink(sink, session), Tables(tables)
     given = queries if isinstance(queries, Plan) else None
     planner = LivePlanner.of(given) if given else LivePlanner(strategy, technique, buckets)
-    base = tuple(map(read_query, queries.queries if isinstance(queries, Plan) else queries))
+    base = tuple(map(window_query, queries.queries if isinstance(queries, Plan) else queries))
     check_names(base)
     schema = source.stream_schema() if isinstance(source, Files) else schema_of(source)
     before = store.version()
@@ -120,9 +120,10 @@ def read_trigger(trigger: str | None) -> dict[str, Any]:
     """
     if trigger is None:
         return {}
-    if re.sub(r"[^a-z]", "", trigger.lower()) == "availablenow":
+    interval = parse_trigger(trigger)
+    if interval is None:
         return {"availableNow": True}
-    return {"processingTime": f"{parse_duration(trigger, 'trigger') // 1000} milliseconds"}
+    return {"processingTime": f"{interval // 1000} milliseconds"}
 
 
 def _triggered(writer: DataStreamWriter, options: dict[str, Any]) -> DataStreamWriter:

@@ -1,16 +1,17 @@
-"""SQL text to queries, in the three spellings of a window that people know: CQL, Spark and Flink."""
+"""SQL text to queries and joins, with windows as people know them: CQL's, Spark's and Flink's."""
 
 from __future__ import annotations
 
 from weft.errors import QueryError
-from weft.query import Query
+from weft.query import JoinQuery, Query
+from weft.sql.joins import is_join, read_join
 from weft.sql.select import read_statement
 from weft.sql.text import split
 
 __all__ = ["sql"]
 
 
-def sql(text: str) -> list[Query]:
+def sql(text: str) -> list[Query | JoinQuery]:
     """The queries of a text; ``-- name: x`` before a statement names it, ``;`` separates statements.
 
     >>> busy, calm = sql('''
@@ -25,10 +26,11 @@ def sql(text: str) -> list[Query]:
     >>> calm.window, calm.time
     (Window(range=3600000000, slide=600000000, offset=0, rows=False), 'ts')
     """
-    queries = []
+    queries: list[Query | JoinQuery] = []
     for statement in split(text):
         try:
-            queries.append(read_statement(statement))
+            read = read_join if is_join(statement.tokens) else read_statement
+            queries.append(read(statement))
         except QueryError as error:
             raise error.of(statement.name) from None
         except RecursionError:

@@ -135,7 +135,7 @@ class _Assembly:
                 position=item.position,
                 hint="every result has window_start and window_end; leave out AS",
             )
-        with _named(item):
+        with named(item):
             name = column or Reader(item.text, "SELECT", self.parts.tables).column_name(item.node)
         called = self.parts.names.get(name or "")
         return bool(column) or (called is not None and item.alias in (None, called))
@@ -160,17 +160,17 @@ class _Assembly:
         """The aggregate that an item is, where it is nothing else."""
         reader = Reader(item.text, "SELECT", self.parts.tables)
         node = item.node.unnest()
-        with _named(item):
+        with named(item):
             found = reader.aggregate(node)
         return Aggregate(*found, item.alias or item.default, reader.position(node)) if found else None
 
     def _over_rows(self, snippet: Snippet) -> Expr:
-        with _named(snippet):
+        with named(snippet):
             return Reader(snippet.text, "WHERE", self.parts.tables).read(snippet.node)
 
     def _over_results(self, snippet: Snippet, clause: str, names: dict[str, Expr]) -> Expr:
         grouped: dict[str, Expr] = {n: Column(called) for n, called in self.parts.names.items()}
-        with _named(snippet):
+        with named(snippet):
             reader = Reader(snippet.text, clause, self.parts.tables, grouped | names, self._collect)
             return reader.read(snippet.node)
 
@@ -193,7 +193,7 @@ def _all(conditions: Sequence[Expr]) -> Expr | None:
 
 
 @contextmanager
-def _named(snippet: Snippet) -> Iterator[None]:
+def named(snippet: Snippet) -> Iterator[None]:
     """Say in which snippet an error is, where the text is not the whole query."""
     try:
         yield

@@ -71,11 +71,11 @@ def cut(text: Text, tokens: Sequence[Token]) -> tuple[list[Token], list[Clause]]
                     position=text.at(tokens[at]),
                     hint=f"write FROM trades {_CQL[6:]}",
                 )
-            end = _closing(tokens, at)
+            end = closing(tokens, at)
             clauses.append(_bracket(text, tokens[at:end]))
             at = end
         elif opening := _flink_call(tokens, at):
-            end = _closing(tokens, opening)
+            end = closing(tokens, opening)
             clause, source = _flink(text, tokens[opening - 1], tokens[opening + 1 : end - 1])
             clauses.append(clause)
             rest += source
@@ -106,6 +106,22 @@ def from_clause(tokens: Sequence[Token]) -> int | None:
         ):
             return number
     return None
+
+
+def sources(tokens: Sequence[Token]) -> Sequence[Token]:
+    """The tokens of the FROM clause: streams, their windows, and what joins them."""
+    start = from_clause(tokens)
+    if start is None:
+        return ()
+    end = start + 1
+    while end < len(tokens) and tokens[end].token_type not in _CLAUSES:
+        end += 1
+    return tokens[start + 1 : end]
+
+
+def read_duration(text: Text, tokens: Sequence[Token], what: str) -> int:
+    """The microseconds of a duration, in quotes or not."""
+    return _duration(_unquoted(text, tokens), what, text.at(tokens[0]))
 
 
 def from_call(text: Text, call: exp.Anonymous, time: str | None) -> Clause:
@@ -290,7 +306,7 @@ def split_list(tokens: Sequence[Token]) -> Iterator[list[Token]]:
         yield part
 
 
-def _closing(tokens: Sequence[Token], opening: int) -> int:
+def closing(tokens: Sequence[Token], opening: int) -> int:
     """One past the bracket that closes the one at ``opening``."""
     depth = 0
     for number in range(opening, len(tokens)):

@@ -1,0 +1,1 @@
+"""Joins of streams in windows of time: the chain of sliced joins, its shapes, its costs and its rivals."""

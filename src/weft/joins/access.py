@@ -1,0 +1,158 @@
+"""Access paths: how the partners of a row are found among kept rows without looking at all of them.
+
+An equality gives each row a code, and partners have the same code; a band ``abs(a - b) < c`` gives each row a
+value, and partners lie within c of it; without either, partners are those whose times are near enough. Rows
+that have no code or value (it is NULL) can have no partner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.aggregates.word import order_floats
+from weft.errors import QueryError
+from weft.expr import Evaluator, result_type
+from weft.expr.arrays import as_mask, values_of
+from weft.query import Call, Expr, Literal, columns_of, with_columns
+
+
+@dataclass(frozen=True)
+class Access:
+    """The path of one condition: what is computed of each side's rows, and how far apart partners may be.
+
+    ``values`` are expressions per side (none: by time alone), over the side's own columns. ``width`` is 0 for
+    equalities. ``exact`` are the conditions that need no further test.
+    """
+
+    values: tuple[tuple[Expr, ...], ...] = ()
+    width: float = 0.0
+    exact: frozenset[Expr] = frozenset()
+
+    @property
+    def by_time(self) -> bool:
+        """Whether there is nothing to look up but the time."""
+        return not self.values
+
+    def residual(self, conditions: Sequence[Expr]) -> list[Expr]:
+        """The conditions still to be tested."""
+        return [c for c in conditions if c not in self.exact]
+
+    def look_up(self, side: int, rows: Evaluator) -> tuple[np.ndarray, np.ndarray]:
+        """The code or value of each row, and which rows have one (empty: all)."""
+        arrays = [rows.evaluate(e) for e in self.values[side]]
+        valid = np.zeros(0, np.bool_)
+        for array in arrays:
+            if array.null_count:
+                here = as_mask(pc.is_valid(array))
+                valid = here & valid if valid.size else here
+        if self.width:
+            return values_of(arrays[0].cast(pa.float64())), valid
+        codes = _codes(arrays[0])
+        for array in arrays[1:]:
+            codes = (codes * np.int64(-7046029254386353131)) ^ _codes(array)
+        return codes, valid
+
+    def bounds(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The least and largest code or value that a partner can have; a little more where floats round."""
+        if not self.width:
+            return values, values
+        with np.errstate(
+            invalid="ignore"
+        ):  # infinity has no partner: its bounds are NaN, which is past the end
+            reach = self.width + (np.abs(values) + self.width) * 1e-14
+            return values - reach, values + reach
+
+
+def choose_access(conditions: Sequence[Expr], sides: Sequence[str], schemas: Sequence[pa.Schema]) -> Access:
+    """All equalities between the two sides if there is one, else the first band, else by time.
+
+    >>> from weft.query import Column
+    >>> schema = pa.schema({"x": pa.int64()})
+    >>> equal = Call("=", (Column("a.x"), Column("b.x")))
+    >>> choose_access([equal], ["a", "b"], [schema, schema]).residual([equal])
+    []
+    """
+    equal = [(c, found) for c in conditions if (found := _equality(c, sides, schemas))]
+    if equal:
+        values = tuple(tuple(found[side] for _, found in equal) for side in range(2))
+        types = [result_type(e, schemas[0]) for e in values[0]]
+        # One value that fits a code is its own code; a hash may deceive, so such conditions are tested again.
+        exact = len(equal) == 1 and not pa.types.is_string(types[0])
+        return Access(values, 0.0, frozenset(c for c, _ in equal) if exact else frozenset())
+    for condition in conditions:
+        if band := _band(condition, sides, schemas):
+            return band
+    return Access()
+
+
+def _equality(
+    condition: Expr, sides: Sequence[str], schemas: Sequence[pa.Schema]
+) -> tuple[Expr, Expr] | None:
+    """What has to be equal on each side, in the same type."""
+    if not isinstance(condition, Call) or condition.function != "=":
+        return None
+    found = _split(condition.args, sides)
+    if found is None:
+        return None
+    try:
+        types = [result_type(expr, schema) for expr, schema in zip(found, schemas)]
+    except QueryError:
+        return None  # a string literal, say, that only the whole condition gives a type
+    if types[0] == types[1]:
+        return found if not pa.types.is_decimal(types[0]) and not pa.types.is_null(types[0]) else None
+    if {str(t) for t in types} == {"int64", "double"}:
+        double = Literal("double", "string")
+        return Call("cast", (found[0], double)), Call("cast", (found[1], double))
+    return None
+
+
+def _band(condition: Expr, sides: Sequence[str], schemas: Sequence[pa.Schema]) -> Access | None:
+    """``abs(a - b) < c`` with a positive constant c."""
+    if not isinstance(condition, Call) or condition.function not in ("<", "<="):
+        return None
+    distance, width = condition.args
+    if not isinstance(width, Literal) or not isinstance(width.value, int | float) or width.value <= 0:
+        return None
+    if not isinstance(distance, Call) or distance.function != "abs":
+        return None
+    (difference,) = distance.args
+    if not isinstance(difference, Call) or difference.function != "-" or len(difference.args) != 2:
+        return None
+    found = _split(difference.args, sides)
+    if found is None:
+        return None
+    return Access(((found[0],), (found[1],)), float(width.value))
+
+
+def _split(args: Sequence[Expr], sides: Sequence[str]) -> tuple[Expr, Expr] | None:
+    """Two expressions, the one of the first side first, over the sides' own columns."""
+    about = [{c.partition(".")[0] for c in columns_of(a)} for a in args]
+    for first, second in ((0, 1), (1, 0)):
+        if about[first] == {sides[0]} and about[second] == {sides[1]}:
+            return _bare(args[first], sides[0]), _bare(args[second], sides[1])
+    return None
+
+
+def _bare(expr: Expr, side: str) -> Expr:
+    return with_columns(expr, {c: c[len(side) + 1 :] for c in columns_of(expr)})
+
+
+def _codes(array: pa.Array) -> np.ndarray:
+    """64 bits per value: itself where it fits, else a hash that every process computes alike."""
+    if pa.types.is_string(array.type):
+        encoded = array.dictionary_encode()
+        words = encoded.dictionary.to_numpy(zero_copy_only=False)
+        hashes = pd.util.hash_array(words, categorize=False).view(np.int64)
+        places = values_of(encoded.indices.fill_null(0))
+        return hashes[places] if len(hashes) else np.zeros(len(array), np.int64)
+    if pa.types.is_boolean(array.type):
+        return as_mask(array).astype(np.int64)
+    if pa.types.is_floating(array.type):
+        return order_floats(values_of(array))
+    return values_of(array).astype(np.int64, copy=False)

@@ -1,0 +1,153 @@
+"""The JoinProgram: joins that share a chain, made ready for the schemas of their streams.
+
+Columns and types are checked here, before anything runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+
+from weft.errors import QueryError
+from weft.expr import arrow_type, check, check_predicate
+from weft.joins.access import Access, choose_access
+from weft.joins.member import Member, check_two
+from weft.query import RESULT_TIME, Call, Column, Expr, columns_of
+
+
+@dataclass(frozen=True)
+class JoinProgram:
+    """Everything a chain needs to know of its members and streams; ``schemas`` are what is kept of a row."""
+
+    members: tuple[Member, ...]
+    schemas: tuple[pa.Schema, ...]
+    time_type: pa.DataType
+    access: Access
+    strict: bool = False
+
+    @property
+    def sides(self) -> tuple[str, ...]:
+        """The names of the sides."""
+        return self.members[0].sides
+
+    @cached_property
+    def residual(self) -> Expr | None:
+        """What is left to be tested of a pair that the access path found."""
+        found: Expr | None = None
+        for condition in self.access.residual(self.members[0].conditions):
+            found = condition if found is None else Call("and", (found, condition), condition.position)
+        return found
+
+    @cached_property
+    def tested(self) -> frozenset[str]:
+        """The columns that ``residual`` reads."""
+        return frozenset() if self.residual is None else columns_of(self.residual)
+
+    @cached_property
+    def selected(self) -> frozenset[str]:
+        """The columns that the results of all joins are made of."""
+        return frozenset[str]().union(*(columns_of(o.expr) for m in self.members for o in m.outputs))
+
+    @cached_property
+    def results(self) -> dict[str, pa.Schema]:
+        """The schema of each join's results, before any aggregation of them."""
+        pairs = pair_schema(self.sides, self.schemas)
+        found = {}
+        for member in self.members:
+            fields = [(o.alias, _output_type(o.expr, pairs, self.time_type.tz)) for o in member.outputs]
+            found[member.name] = pa.schema([(RESULT_TIME, self.time_type), *fields])
+        return found
+
+    def with_members(self, members: Sequence[Member], streams: Mapping[str, pa.Schema]) -> JoinProgram:
+        """The program of other members; what was kept of a row is kept on."""
+        made = compile_joins(members, streams, {}, self.strict)
+        kept = []
+        for before, after in zip(self.schemas, made.schemas):
+            extra = [f for f in after if f.name not in before.names]
+            kept.append(pa.schema([*before, *extra]))
+        return JoinProgram(made.members, tuple(kept), self.time_type, made.access, self.strict)
+
+
+def compile_joins(
+    members: Sequence[Member],
+    streams: Mapping[str, pa.Schema],
+    times: Mapping[str, str],
+    strict: bool = False,
+) -> JoinProgram:
+    """Check joins against their streams' schemas; ``times`` names the time column of each stream."""
+    check_two(members)
+    first = members[0]
+    schemas = []
+    for side, stream in zip(first.sides, first.streams):
+        read = frozenset[str]().union(*(m.columns(side) for m in members))
+        whole = streams[stream]
+        for each in members:
+            for name in sorted(each.columns(side)):
+                with _named(each):
+                    check(Column(name), whole)
+        schemas.append(pa.schema([_plain(f) for f in whole if f.name in read]))
+    pairs = pair_schema(first.sides, schemas)
+    for each in members:
+        with _named(each):
+            for selection, stream in zip(each.selections, each.streams):
+                if selection is not None:
+                    check_predicate(selection, streams[stream])
+            for condition in each.conditions:
+                check_predicate(condition, pairs)
+            for output in each.outputs:
+                check(output.expr, pairs)
+    access = choose_access(first.conditions, first.sides, schemas)
+    return JoinProgram(tuple(members), tuple(schemas), _time_type(first, streams, times), access, strict)
+
+
+def pair_schema(sides: Sequence[str], schemas: Sequence[pa.Schema]) -> pa.Schema:
+    """The schema of joined rows: every column under ``side.column``."""
+    fields = [f.with_name(f"{side}.{f.name}") for side, schema in zip(sides, schemas) for f in schema]
+    return pa.schema(fields)
+
+
+def _time_type(member: Member, streams: Mapping[str, pa.Schema], times: Mapping[str, str]) -> pa.DataType:
+    types = []
+    for stream in member.streams:
+        if stream not in times:
+            continue
+        name, schema = times[stream], streams[stream]
+        if name not in schema.names:
+            raise QueryError(
+                f"the stream {stream!r} has no time column {name!r}",
+                hint=f"its columns are {', '.join(schema.names)}",
+            )
+        if not pa.types.is_timestamp(schema.field(name).type):
+            raise QueryError(
+                f"the time column {name!r} of {stream!r} is {schema.field(name).type}, not a timestamp",
+                hint="convert it to a timestamp first",
+            )
+        types.append(schema.field(name).type)
+    if len({t.tz is None for t in types}) > 1:
+        raise QueryError(
+            "the time column has a time zone in one stream and none in another", hint="give all of them one"
+        )
+    return pa.timestamp("us", types[0].tz if types else None)
+
+
+def _plain(field: pa.Field) -> pa.Field:
+    type = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    return pa.field(field.name, type)
+
+
+def _output_type(expr: Expr, schema: pa.Schema, tz: str | None) -> pa.DataType:
+    type = check(expr, schema)
+    return schema.field(expr.name).type if isinstance(expr, Column) else arrow_type(type, tz)
+
+
+@contextmanager
+def _named(member: Member) -> Iterator[None]:
+    """Errors inside name this member's query."""
+    try:
+        yield
+    except QueryError as error:
+        raise error.of(member.name) from None

@@ -1,0 +1,91 @@
+"""What the cost of a chain depends on: how many rows come, how selective queries and condition are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from weft.joins.chain import Chain
+from weft.joins.member import Member
+
+SECOND = 1_000_000
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Comparisons that a probed row, a purge, a routed result and the running of a slice are worth.
+
+    Wang, section 7.2: all alike, but the last, C_sys, which is a matter of the system.
+    """
+
+    probe: float = 1.0
+    purge: float = 1.0
+    route: float = 1.0
+    system: float = 1.0
+
+
+COMPARISONS = Costs()
+
+
+@dataclass(frozen=True, eq=False)
+class Rates:
+    """Rows per second of each side, the share of pairs that join, and which rows the selections take.
+
+    ``signs`` hold, per side, signatures (one row of booleans each, one column per query) and their shares.
+    """
+
+    rows: tuple[float, float]
+    join: float
+    signs: tuple[tuple[np.ndarray, np.ndarray], ...]
+
+    def share(self, side: int, queries: Collection[int]) -> float:
+        """The share of a side's rows that at least one of these queries selects."""
+        bits, shares = self.signs[side]
+        return float(shares[bits[:, sorted(queries)].any(axis=1)].sum())
+
+
+def assumed(
+    members: Sequence[Member],
+    rows: float | Sequence[float] = 1000.0,
+    join: float = 0.01,
+    selection: float = 0.5,
+) -> Rates:
+    """Rates where nothing is known: every selection takes this share of the rows, whatever others take."""
+    per_side = tuple(rows) if isinstance(rows, Sequence) else (rows, rows)
+    signs = []
+    for side in range(2):
+        distinct = [s for s in dict.fromkeys(m.selections[side] for m in members) if s is not None]
+        draws, shares = _independent(len(distinct), selection)
+        bits = np.ones((len(draws), len(members)), np.bool_)
+        for number, member in enumerate(members):
+            if (chosen := member.selections[side]) is not None:
+                bits[:, number] = draws[:, distinct.index(chosen)]
+        signs.append((bits, shares))
+    return Rates((per_side[0], per_side[1]), join, tuple(signs))
+
+
+def _independent(count: int, share: float) -> tuple[np.ndarray, np.ndarray]:
+    """Which of some independent selections take a row: every case with its share, or a sample of many."""
+    if count > 12:
+        draws = np.random.default_rng(0).random((4096, count)) < share
+        return draws, np.full(len(draws), 1 / len(draws))
+    draws = (np.arange(1 << count)[:, None] >> np.arange(count)) & 1 == 1
+    return draws, np.where(draws, share, 1 - share).prod(axis=1)
+
+
+def measured(chain: Chain) -> Rates | None:
+    """The rates that a running chain has seen; None before both streams have moved on in time."""
+    counts, rows, signs = chain.counts, [], []
+    for side in range(2):
+        first, last = counts.first[side], counts.last[side]
+        if first is None or last is None or last <= first:
+            return None
+        rows.append(counts.rows[side] * SECOND / (last - first))
+        seen = chain.signs[side].bits
+        weights = counts.signs[side][: len(seen)].astype(float)
+        signs.append((seen, weights / max(1.0, weights.sum())))
+    # Of all pairs that nested loops would compare, not only of those that an index looked at.
+    join = counts.found / counts.near if counts.near else 0.0
+    return Rates((rows[0], rows[1]), min(1.0, join), tuple(signs))

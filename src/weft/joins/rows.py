@@ -1,0 +1,113 @@
+"""Kept rows: immutable, ordered by time, with an index by code or value; a slice's state is a few of them.
+
+Nothing here is ever changed in place, so that each can be a file of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+NONE = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Some rows of one stream: times ascending, signatures, what they are looked up by, and their columns."""
+
+    times: np.ndarray
+    signs: np.ndarray
+    values: np.ndarray
+    table: pa.RecordBatch
+
+    def __len__(self) -> int:
+        return self.times.size
+
+    @cached_property
+    def order(self) -> np.ndarray:
+        """The rows' places in the order of their values; empty where they are looked up by time."""
+        return np.argsort(self.values, kind="stable") if self.values.size else NONE
+
+    @cached_property
+    def sorted(self) -> np.ndarray:
+        """The values in order; the times where rows are looked up by them."""
+        return self.values[self.order] if self.values.size else self.times
+
+    def take(self, places: np.ndarray) -> Rows:
+        """Some of the rows, in the order given."""
+        values = self.values[places] if self.values.size else self.values
+        return Rows(self.times[places], self.signs[places], values, self.table.take(pa.array(places)))
+
+    def part(self, first: int, last: int) -> Rows:
+        """Neighbouring rows, without a copy."""
+        values = self.values[first:last] if self.values.size else self.values
+        return Rows(
+            self.times[first:last], self.signs[first:last], values, self.table.slice(first, last - first)
+        )
+
+    def to_batch(self) -> pa.RecordBatch:
+        """The rows as one Arrow batch, ready for a file."""
+        table = self.table
+        for name, array in (("_time", self.times), ("_sign", self.signs), ("_value", self.values)):
+            if array.size == len(self):
+                table = table.append_column(name, pa.array(array))
+        return table
+
+    @classmethod
+    def from_batch(cls, batch: pa.RecordBatch) -> Rows:
+        """The rows behind ``to_batch``.
+
+        >>> rows = Rows(np.array([1, 2]), np.array([0, 0]), NONE, pa.record_batch({"x": [3, 4]}))
+        >>> Rows.from_batch(rows.to_batch()).table.column("x").to_pylist()
+        [3, 4]
+        """
+        kept = {name: batch.column(name).to_numpy() for name in batch.schema.names if name in _OWN}
+        table = batch.select([n for n in batch.schema.names if n not in _OWN])
+        return cls(kept["_time"], kept["_sign"], kept.get("_value", NONE), table)
+
+
+FEW = 8192
+"""Rows that cost less to copy than to look at apart from others."""
+
+_OWN = ("_time", "_sign", "_value")
+
+
+class Kept(NamedTuple):
+    """Rows in a slice; those before ``start`` have left it."""
+
+    rows: Rows
+    start: int = 0
+
+    def __len__(self) -> int:
+        return len(self.rows) - self.start
+
+    def living(self) -> Rows:
+        """The rows that are still in the slice."""
+        return self.rows.part(self.start, len(self.rows)) if self.start else self.rows
+
+
+def add(runs: list[Kept], rows: Rows) -> None:
+    """Put rows into a slice; runs of like size become one, so that there are few of them."""
+    if not len(rows):
+        return
+    runs.append(Kept(rows))
+    while len(runs) > 1 and len(runs[-2]) <= max(2 * len(runs[-1]), FEW - len(runs[-1])):
+        second, first = runs.pop(), runs.pop()
+        runs.append(Kept(concat([first.living(), second.living()])))
+
+
+def concat(parts: Sequence[Rows]) -> Rows:
+    """Several as one, ordered by time."""
+    times = np.concatenate([p.times for p in parts])
+    signs = np.concatenate([p.signs for p in parts])
+    values = np.concatenate([p.values for p in parts])
+    table = pa.concat_batches([p.table for p in parts])
+    rows = Rows(times, signs, values, table)
+    if times.size and (times[1:] < times[:-1]).any():
+        return rows.take(np.argsort(times, kind="stable"))
+    return rows

@@ -1,0 +1,196 @@
+"""The parts of a join, from SQL or from the builder, to a JoinQuery.
+
+Every column says whose it is, ``t.value``; what is said of one stream alone becomes its selection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from weft.errors import QueryError
+from weft.expr.check import operands
+from weft.query import (
+    RESULT_TIME,
+    Call,
+    Column,
+    Expr,
+    JoinQuery,
+    Output,
+    Query,
+    Side,
+    Window,
+    columns_of,
+    with_columns,
+)
+from weft.sql.assemble import Parts, Snippet, assemble, named
+from weft.sql.parser import position_of
+from weft.sql.reader import Reader
+from weft.sql.text import Text
+
+_AGGREGATED = "add GROUP BY window('10 min', '5 min'), or leave the aggregate out"
+
+
+@dataclass
+class JoinParts:
+    """Everything that makes a join; with a ``window``, its aggregates by ``group_by``.
+
+    ``names`` are those of the columns in ``items`` and ``having``.
+    """
+
+    name: str
+    sides: Sequence[Side]
+    items: Sequence[Snippet]
+    where: Sequence[Snippet]
+    names: Names
+    having: Sequence[Snippet] = ()
+    group_by: Sequence[str] = ()
+    window: Window | None = None
+
+
+def assemble_join(parts: JoinParts) -> JoinQuery:
+    """The join of its parts: selections told from conditions, aggregates over its results apart."""
+    sides, plain = parts.sides, Names(parts.sides)
+    conjuncts: list[Expr] = []
+    for snippet in parts.where:
+        plain.put(snippet.text, snippet.node)
+        with named(snippet):
+            read = Reader(snippet.text, "WHERE").read(snippet.node)
+        conjuncts += operands(read) if isinstance(read, Call) and read.function == "and" else [read]
+    alone: list[list[Expr]] = [[] for _ in sides]
+    together = []
+    for conjunct in conjuncts:
+        about = {c.partition(".")[0] for c in columns_of(conjunct)}
+        if len(about) == 1:
+            at = next(n for n, side in enumerate(sides) if side.alias in about)
+            alone[at].append(with_columns(conjunct, {c: c.partition(".")[2] for c in columns_of(conjunct)}))
+        else:
+            together.append(conjunct)
+    selections = tuple(_all(some) for some in alone)
+    outputs, aggregate = _results(parts) if parts.window is None else _aggregated(parts)
+    return JoinQuery(parts.name, tuple(sides), selections, tuple(together), outputs, aggregate)
+
+
+def _all(conjuncts: Sequence[Expr]) -> Expr | None:
+    """The conjuncts under AND, in one order however they were written, so that equal selections are one."""
+    ordered = sorted(dict.fromkeys(conjuncts), key=str)
+    found: Expr | None = None
+    for conjunct in ordered:
+        found = conjunct if found is None else Call("and", (found, conjunct), found.position)
+    return found
+
+
+def _results(parts: JoinParts) -> tuple[tuple[Output, ...], None]:
+    """The columns of a join that is not aggregated."""
+    if parts.having:
+        raise QueryError("HAVING needs GROUP BY", position=parts.having[0].position, hint="use WHERE")
+    outputs: list[Output] = []
+    taken = {RESULT_TIME: "the time of every result of a join"}
+    for item in parts.items:
+        parts.names.put(item.text, item.node)
+        alias = item.alias or item.default
+        with named(item):
+            reader = Reader(item.text, "SELECT")
+            if any(reader.aggregate(node) for node in item.node.walk()):
+                raise QueryError(
+                    "an aggregate over a join needs a window", position=item.position, hint=_AGGREGATED
+                )
+            outputs.append(Output(alias, reader.read(item.node)))
+            if other := taken.get(alias.lower()):
+                raise QueryError(
+                    f"the result column {alias!r} has the name of {other}",
+                    position=item.position,
+                    hint="give it another name with AS",
+                )
+        taken[alias.lower()] = "another result column"
+    return tuple(outputs), None
+
+
+def _aggregated(parts: JoinParts) -> tuple[tuple[Output, ...], Query]:
+    """The columns that the aggregates of a join read, and the query for these aggregates."""
+    for item in parts.items:
+        parts.names.put(item.text, item.node)
+    aliases = frozenset(item.alias or item.default for item in parts.items)
+    for condition in parts.having:
+        parts.names.put(condition.text, condition.node, aliases)
+    assert parts.window is not None
+    query = assemble(
+        Parts(
+            name=parts.name,
+            source=parts.name,
+            window=parts.window,
+            items=parts.items,
+            group_by=parts.group_by,
+            having=parts.having,
+            time=RESULT_TIME,
+        )
+    )
+    read = sorted(query.columns - {RESULT_TIME})
+    return tuple(Output(name, Column(parts.names.meaning(name))) for name in read), query
+
+
+class Names:
+    """What the columns of a join are called: ``alias.column``, and a grouped one by its own name alone."""
+
+    def __init__(self, sides: Sequence[Side], short: Mapping[str, str] | None = None) -> None:
+        self.aliases = {side.alias.lower(): side.alias for side in sides}
+        self.short, self.aggregated = dict(short or {}), short is not None
+
+    @classmethod
+    def of(cls, sides: Sequence[Side], group_by: Sequence[Snippet]) -> Names:
+        """Those of a join grouped by these columns; two of one name keep their alias."""
+        plain = cls(sides)
+        grouped = [
+            plain.name_of(s.text, s.node) for s in group_by if isinstance(s.node, exp.Column) and s.node.table
+        ]
+        bare = [name.partition(".")[2] for name in grouped]
+        short = {
+            name: last
+            for name, last in zip(grouped, bare)
+            if len({g for g, b in zip(grouped, bare) if b.lower() == last.lower()}) == 1
+        }
+        return cls(sides, short)
+
+    def put(self, text: Text, tree: exp.Expr, known: frozenset[str] = frozenset()) -> None:
+        """Give the columns of a tree their names, in place; what is ``known`` has the name it goes by."""
+        for column in list(tree.find_all(exp.Column)):
+            if not isinstance(column.this, exp.Identifier) or column.meta.get("resolved"):
+                continue
+            if not column.table and column.name in known:
+                continue
+            name = self.name_of(text, column)
+            identifier = exp.to_identifier(self.short.get(name, name), quoted=True)
+            identifier.meta.update(column.this.meta)
+            column.set("this", identifier)
+            for qualifier in ("table", "db", "catalog"):
+                column.set(qualifier, None)
+            column.meta["resolved"] = True
+
+    def meaning(self, name: str) -> str:
+        """The column, with its alias, behind a name."""
+        return next((full for full, short in self.short.items() if short == name), name)
+
+    def name_of(self, text: Text, column: exp.Column) -> str:
+        """``alias.column`` of a column as it was written."""
+        qualifier = ".".join(p.name for p in column.parts[:-1])
+        own = (RESULT_TIME, "window_start", "window_end", "window") if self.aggregated else ()
+        if not qualifier and column.name.lower() in own:
+            return column.name.lower()
+        if not qualifier:
+            choices = " or ".join(f"{alias}.{column.name}" for alias in self.aliases.values())
+            raise QueryError(
+                f"whose column is {column.name!r}?",
+                position=position_of(text, column),
+                hint=f"write {choices}",
+            )
+        if qualifier.lower() == "window" and self.aggregated:
+            return f"window_{column.name.lower()}"
+        if qualifier.lower() not in self.aliases:
+            raise QueryError(
+                f"unknown table {qualifier!r}",
+                position=position_of(text, column),
+                hint=f"the streams here are {', '.join(self.aliases.values())}",
+            )
+        return f"{self.aliases[qualifier.lower()]}.{column.name}"

@@ -1,0 +1,187 @@
+"""A join of streams, each with a window of its own: ``FROM trades t [RANGE '60 min'], quotes q [...]``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import Token, TokenType, exp
+
+from weft.errors import QueryError
+from weft.query import RESULT_TIME, JoinQuery, Position, Side
+from weft.sql import windows
+from weft.sql.assemble import Snippet
+from weft.sql.join_parts import JoinParts, Names, assemble_join
+from weft.sql.parser import check_tokens, parse, position_of
+from weft.sql.select import _check_order, _find, _Grouping, _is_name, _items, _one_window, _refuse
+from weft.sql.text import Statement, Text
+
+_READ = frozenset(("expressions", "from_", "where", "group", "having", "joins"))
+_SPELLING = "write FROM temperature t [RANGE '60 min'], humidity h [RANGE '30 min']"
+
+
+def is_join(tokens: Sequence[Token]) -> bool:
+    """Whether several streams of the FROM clause have a window.
+
+    >>> is_join(Text("SELECT a.x FROM a [RANGE '1 min'], b [RANGE '1 min'] WHERE a.x = b.x").tokens)
+    True
+    """
+    depth, windowed, another = 0, False, False
+    for token in windows.sources(tokens):
+        kind = token.token_type
+        depth += (kind is TokenType.L_PAREN) - (kind is TokenType.R_PAREN)
+        if depth:
+            continue
+        if kind is TokenType.SELECT:
+            return False  # a second statement, without what should be between the two
+        if kind is TokenType.L_BRACKET:
+            if windowed and another:
+                return True
+            windowed, another = True, False
+        another = another or kind in (TokenType.COMMA, TokenType.JOIN)
+    return False
+
+
+def read_join(statement: Statement) -> JoinQuery:
+    """The join of a statement; every error has its position in the whole text.
+
+    >>> from weft.sql.text import split
+    >>> text = "SELECT a.x FROM a [RANGE '1 min'], b [RANGE '2 min'] WHERE a.x = b.x AND b.y > 3"
+    >>> join = read_join(split(text)[0])
+    >>> print(join.conditions[0], join.selections[1], join.sides[1].range)
+    (a.x = b.x) (y > 3) 120000000
+    """
+    text, tokens = statement.text, statement.tokens
+    check_tokens(text, tokens)
+    rest, ranges = _cut(text, tokens)
+    _check_order(text, rest)
+    tree = parse(text, rest)
+    _refuse(text, tree, _READ, rest)
+    sides, conditions = _sides(text, tree, ranges, rest)
+    where, having = tree.args.get("where"), tree.args.get("having")
+    items = _items(text, tree, rest)
+    parts = JoinParts(
+        name=statement.name,
+        sides=sides,
+        items=items,
+        where=[Snippet(text, node) for node in (*conditions, *([where.this] if where else []))],
+        names=Names(sides),
+        having=[Snippet(text, having.this)] if having else [],
+    )
+    if tree.args.get("group") is not None:
+        _add_time(tree)
+        parts.names = Names.of(sides, [Snippet(text, node) for node in _grouped(tree)])
+        for node in (*tree.expressions, tree.args["group"]):
+            parts.names.put(text, node)
+        grouping = _Grouping(text, tree, {}, items, rest)
+        parts.window = _one_window(text, grouping.clauses, rest, grouping).window
+        parts.group_by = grouping.columns
+    return assemble_join(parts)
+
+
+def _add_time(tree: exp.Select) -> None:
+    """The results of a join have one time, so ``window('10 min', '5 min')`` need not name it."""
+    for call in tree.args["group"].find_all(exp.Anonymous):
+        given = call.expressions
+        if call.name.lower() == "window" and given and not isinstance(given[0], exp.Column):
+            call.set("expressions", [exp.column(RESULT_TIME), *given])
+
+
+def _grouped(tree: exp.Select) -> list[exp.Expr]:
+    """What GROUP BY names; a number stands for that column of the SELECT list."""
+    found = []
+    for node in tree.args["group"].expressions:
+        number = int(node.name) if isinstance(node, exp.Literal) and node.name.isdecimal() else 0
+        found.append(tree.expressions[number - 1].unalias() if 0 < number <= len(tree.expressions) else node)
+    return found
+
+
+def _sides(
+    text: Text, tree: exp.Select, ranges: Sequence[tuple[int, Position] | None], tokens: Sequence[Token]
+) -> tuple[list[Side], list[exp.Expr]]:
+    """The streams of FROM in order, and the conditions of their ON clauses."""
+    tables: list[exp.Expr] = [tree.args["from_"].this]
+    conditions = []
+    for join in tree.args.get("joins") or []:
+        words = [str(join.args[k]) for k in ("method", "side", "kind") if join.args.get(k)]
+        if [w for w in words if w.upper() not in ("INNER", "CROSS")] or join.args.get("using"):
+            raise QueryError(
+                f"{' '.join(words).upper() or 'USING'} is not supported in a join of streams",
+                position=text.at(_find(tokens, (*(w.upper() for w in words), "USING")) or tokens[0]),
+                hint="write JOIN ... ON, or the streams with commas and the condition in WHERE",
+            )
+        tables.append(join.this)
+        if (on := join.args.get("on")) is not None:
+            conditions.append(on)
+    sides: list[Side] = []
+    for table, found in zip(tables, ranges, strict=True):
+        position = position_of(text, table, text.at(tokens[0]))
+        stream, alias = _table(text, table, position)
+        if found is None:
+            raise QueryError(f"{stream!r} has no window", position=position, hint=_SPELLING)
+        if any(alias == side.alias for side in sides):
+            raise QueryError(
+                f"two streams are called {alias!r}",
+                position=position,
+                hint="give one an alias, as in trades t2",
+            )
+        sides.append(Side(stream, alias, found[0], found[1]))
+    return sides, conditions
+
+
+def _cut(text: Text, tokens: Sequence[Token]) -> tuple[list[Token], list[tuple[int, Position] | None]]:
+    """The tokens without the windows of the streams, and each stream's range."""
+    first = (windows.from_clause(tokens) or 0) + 1
+    last = first + len(windows.sources(tokens))
+    rest, ranges = list(tokens[:first]), list[tuple[int, Position] | None]([None])
+    at = first
+    while at < last:
+        token = tokens[at]
+        if token.token_type is TokenType.L_BRACKET:
+            end = windows.closing(tokens, at)
+            if ranges[-1] is not None:
+                raise QueryError("a second window", position=text.at(token), hint=_SPELLING)
+            ranges[-1] = _range(text, tokens[at:end]), text.at(token)
+            at = end
+            continue
+        if token.token_type in (TokenType.COMMA, TokenType.JOIN):
+            ranges.append(None)
+        elif token.token_type is TokenType.L_PAREN:
+            end = windows.closing(tokens, at)
+            rest += tokens[at:end]
+            at = end
+            continue
+        rest.append(token)
+        at += 1
+    return rest + list(tokens[last:]), ranges
+
+
+def _range(text: Text, tokens: Sequence[Token]) -> int:
+    """How long rows wait: the duration of ``[RANGE '60 min']``."""
+    inside = tokens[1:-1]
+    if not inside or inside[0].text.upper() != "RANGE" or len(inside) < 2:
+        raise QueryError(
+            "the window of a stream in a join is a RANGE of time", position=text.at(tokens[0]), hint=_SPELLING
+        )
+    for token in inside[1:]:
+        if token.text.upper() in ("SLIDE", "OFFSET") and token.token_type is not TokenType.STRING:
+            raise QueryError(
+                f"a join's window has no {token.text.upper()}: it moves with every row",
+                position=text.at(token),
+                hint="leave it out; aggregate the join with GROUP BY window('10 min', '5 min')",
+            )
+    return windows.read_duration(text, inside[1:], "range")
+
+
+def _table(text: Text, table: exp.Expr, position: Position | None) -> tuple[str, str]:
+    """A stream's name and its alias."""
+    names: list[exp.Expr] = [*table.parts] if isinstance(table, exp.Table) else [table]
+    alias = table.args.get("alias")
+    if alias is not None:
+        names.append(alias.this)
+    if not all(_is_name(text, name) for name in names) or "." in names[-1].name:
+        raise QueryError("a join takes the names of streams", position=position, hint=_SPELLING)
+    if more := [k for k, v in table.args.items() if v and k not in ("this", "db", "catalog", "alias")]:
+        raise QueryError(f"{more[0].upper()} is not supported here", position=position, hint="leave it out")
+    assert isinstance(table, exp.Table)
+    stream = ".".join(p.name for p in table.parts)
+    return stream, (alias.name if alias is not None else table.name).lower()

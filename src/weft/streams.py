@@ -1,0 +1,124 @@
+"""``run``: queries over one stream or several, to their end, in this process."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Iterator, Mapping
+
+import pyarrow as pa
+
+from weft import local
+from weft.errors import JobError
+from weft.join_run import Asked, JoinRun, built, time_of
+from weft.local import as_batches
+from weft.plan import Plan
+from weft.query import Query
+from weft.tables import Batch, TableSource
+
+
+def run(
+    queries: Iterable[Asked] | Plan,
+    batches: Batch | Iterable[Batch] | Mapping[str, Batch | Iterable[Batch]],
+    time: str | Mapping[str, str],
+    lateness: str | datetime.timedelta = "0 s",
+    *,
+    strategy: str = "share-all",
+    technique: str = "auto",
+    threads: int | None = None,
+    strict: bool = False,
+    chain: str | float = "mem-opt",
+    tables: Mapping[str, TableSource] | None = None,
+) -> dict[str, pa.Table]:
+    """Answer queries over a table, or over batches in order of arrival; all windows are closed at the end.
+
+    For joins ``batches`` is a mapping from each stream to its table or batches, and ``chain`` says how they
+    are sliced: ``mem-opt``, ``cpu-opt``, or the most rows they may keep. ``time`` names the time column, of
+    all streams or of each. ``tables`` are the static tables that window queries join, by name: tables, paths
+    of files, or functions that give them; what has changed is read again before each batch.
+
+    >>> import datetime, weft
+    >>> ts = [datetime.datetime(2024, 1, 1, 0, minute) for minute in (1, 4, 7)]
+    >>> trades = pa.table({"ts": ts, "price": [10.0, 12.0, 11.0]})
+    >>> queries = weft.sql("SELECT max(price) AS top FROM trades [RANGE '5 min']")
+    >>> weft.run(queries, trades, time="ts")["q1"].column("top").to_pylist()
+    [12.0, 11.0]
+    >>> quotes = pa.table({"ts": ts[1:2], "bid": [11.5]})
+    >>> near = weft.sql('''SELECT t.price, q.bid FROM trades t [RANGE '4 min'], quotes q [RANGE '1 min']
+    ...                    WHERE t.price < q.bid''')
+    >>> weft.run(near, {"trades": trades, "quotes": quotes}, time="ts")["q1"].column("price").to_pylist()
+    [10.0]
+    """
+    if isinstance(queries, Plan):
+        if isinstance(batches, Mapping) or not isinstance(time, str):
+            raise JobError("a plan runs over one stream; give queries to run over several")
+        return local.run(queries, batches, time, lateness, threads=threads, strict=strict, tables=tables)
+    asked = [built(q) for q in queries]
+    plain = [q for q in asked if isinstance(q, Query)]
+    if not isinstance(batches, Mapping):
+        if len(plain) < len(asked) or not isinstance(time, str):
+            raise JobError(
+                "a join needs its streams by name; give {'temperature': batches, 'humidity': batches}"
+            )
+        return local.run(
+            plain,
+            batches,
+            time,
+            lateness,
+            strategy=strategy,
+            technique=technique,
+            threads=threads,
+            strict=strict,
+            tables=tables,
+        )
+    if len(batches) == 1 and len(plain) == len(asked):
+        ((stream, some),) = batches.items()
+        column = time if isinstance(time, str) else time_of(time, stream)
+        return run(
+            plain,
+            some,
+            column,
+            lateness,
+            strategy=strategy,
+            technique=technique,
+            threads=threads,
+            strict=strict,
+            tables=tables,
+        )
+    runner = JoinRun(
+        asked,
+        time,
+        lateness,
+        strategy=strategy,
+        technique=technique,
+        threads=threads,
+        strict=strict,
+        chain=chain,
+        tables=tables,
+    )
+    return _run_all(runner, batches)
+
+
+def _run_all(runner: JoinRun, batches: Mapping[str, Batch | Iterable[Batch]]) -> dict[str, pa.Table]:
+    """Feed every batch, always of the stream that is furthest behind, so that little has to be kept."""
+    for stream in sorted(runner.streams - set(batches)):
+        raise JobError(f"there are no batches of the stream {stream!r}; given are {', '.join(batches)}")
+    left: dict[str, Iterator[pa.Table]] = {s: as_batches(batches[s]) for s in runner.streams}
+    results: dict[str, list[pa.Table]] = {name: [] for name in runner.names}
+    try:
+        while left:
+            behind = min(left, key=lambda s: (runner.watermark(s) is not None, runner.watermark(s) or 0, s))
+            batch = next(left[behind], None)
+            if batch is None:
+                del left[behind]
+                continue
+            for name, table in runner.step({behind: batch}).items():
+                results[name].append(table)
+        for name, table in runner.close().items():
+            results[name].append(table)
+        schemas = {name: runner.result_schema(name) for name in runner.names}
+    finally:
+        runner.shutdown()
+    return {
+        name: pa.concat_tables([schemas[name].empty_table(), *tables]).combine_chunks()
+        for name, tables in results.items()
+    }
