@@ -135,9 +135,7 @@ def start(
         if job.stream.checkpoint is not None:
             report.note(remark="the in-process engine keeps no checkpoint: every run starts afresh")
         if job.stream.target_batch is not None:
-            report.note(
-                remark="the in-process engine has batches of a fixed size: target_batch is for Spark"
-            )
+            report.note(remark="the in-process engine has batches of a fixed size: target_batch is for Spark")
         with _in_process(job, planned, sink, told, ends) as running:
             yield running
     else:
