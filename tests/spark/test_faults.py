@@ -23,9 +23,7 @@ from weft.sinks import ParquetSink
 from weft.spark import stream
 
 POINTS = (
-    "before the registry file",
     "after the registry file",
-    "slices written",
     "half delivered",
     "before the manifest",
     "after the manifest",
