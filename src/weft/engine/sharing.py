@@ -153,9 +153,12 @@ def places_of(
 ) -> Places | None:
     """Where what these predicates have is gathered: in the slices that their own queries need.
 
-    None where even a table of predicates and slices would be too large.
+    None where even a table of predicates and slices would be too large, and where the order of states
+    matters: slices of a predicate's own would overlap those that other batches are cut into.
     """
-    if len(predicates) * len(rows.starts) > MOST_PAIRS:
+    parts = program.groupings[number].parts
+    ordered = any(not part.ready(part.monoid.identity(0))[0].commutative for part in parts)
+    if ordered or len(predicates) * len(rows.starts) > MOST_PAIRS:
         return None
     cuts: dict[tuple[Progression, ...], Slices] = {}
     for predicate in predicates:
