@@ -24,6 +24,7 @@ from weft import aggregates
 from weft.aggregates.compiled import UserPart
 from weft.aggregates.function import AggregateFunction
 from weft.aggregates.objects import ObjectPart
+from weft.engine.program import compile_plan
 from weft.errors import AggregateError, QueryError
 from weft.final import TECHNIQUES, fits, technique_for
 from weft.query import Column
@@ -189,6 +190,32 @@ def test_late_rows_join_the_windows_that_are_still_open() -> None:
     got = weft.run(query, [batch(7, 2, 12), batch(4, 11)], time="ts")["q1"]
     expected = [mapped([(t, t, t) for t in times]) for times in ((2, 7), (11, 12))]
     assert got.column("m").to_pylist() == expected
+
+
+@pytest.mark.parametrize("fine", ["comes", "goes"])
+def test_the_order_holds_where_slices_change_under_it(fine: str) -> None:
+    """Rows of one stretch of time lie in slices of 20 s and of 4 s once a finer query came or went.
+
+    first batch        1        8          15
+    then (in time)        4 6       12        17       a window from 16 on has the last row alone
+    """
+
+    def batch(*rows: tuple[int, int]) -> pa.Table:
+        return table([{"ts": t * SECOND, "k": "a", "i": i, "x": 1.0} for t, i in rows])
+
+    text = "-- name: {}\nSELECT mapped(i, i) AS m FROM s [RANGE '20 s' SLIDE '{} s']"
+    coarse, finer = (weft.sql(text.format(*some))[0] for some in (("coarse", 20), ("finer", 4)))
+    first, second = [(1, 3), (8, 5), (15, 7)], [(4, 11), (12, 2), (6, 9), (17, 4)]
+    plan = weft.plan([coarse] if fine == "comes" else [coarse, finer])
+    run = weft.LocalRun(compile_plan(plan, batch().schema, "ts"), lateness=100 * SECOND, threads=1)
+    run.step(batch(*first))
+    run.add(finer) if fine == "comes" else run.drop("finer")
+    run.step(batch(*second))
+    found = run.close()
+    run.shutdown()
+    assert found["coarse"].column("m").to_pylist() == [mapped([(t, i, i) for t, i in first + second])]
+    if fine == "comes":
+        assert found["finer"].column("m").to_pylist() == [mapped([(17, 4, 4)])]
 
 
 def test_ties_are_broken_by_value_whatever_the_order_of_arrival() -> None:

@@ -76,4 +76,5 @@ def install_in_worker() -> None:
     layers.MOST_LAYERS, layers._how_many, layers._write = 2, remember, written
 
 
-install_in_worker()
+if POINT:  # not in the tests' own process
+    install_in_worker()

@@ -118,6 +118,11 @@ class ObjectPart(Part):
         algebra, states = self.algebra.ready(states)
         return ObjectMonoid.of(algebra), states
 
+    @property
+    def ordered(self) -> bool:
+        """Whether the order of rows matters to what windows are answered from."""
+        return not self.ready(self.monoid.identity(0))[0].commutative
+
     def nbytes(self, states: States) -> int:
         """About how much memory the states take: some of them are written to see."""
         some = [s for s in states.words[:: len(states) // MOST_WRITTEN + 1, 0] if s is not None]

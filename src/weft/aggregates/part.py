@@ -101,6 +101,11 @@ class Part:
         """What windows are answered from: the monoid, and the states of cells in the order of time."""
         return self.monoid, states
 
+    @property
+    def ordered(self) -> bool:
+        """Whether the order of rows matters to what windows are answered from."""
+        return False
+
     def empty(self) -> States:
         """The states of no cell."""
         strings = any(word is Word.STRING for _, word in self.words)

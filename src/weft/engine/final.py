@@ -48,7 +48,7 @@ def final(
     if watermark is None:
         return state, results
     counted = count_rows(state, watermark, program)
-    asked: dict[tuple[int, int], list[tuple[Entry, Due]]] = {}
+    asked: dict[tuple[int, int, int | None], list[tuple[Entry, Due]]] = {}
     for entry in program.entries:
         if entry.bucket not in (None, state.bucket):
             continue
@@ -59,13 +59,14 @@ def final(
         elif held.rows and is_due(entry.query.window, state.answered, watermark):
             due = (_after(entry, state.answered), watermark)
         if due is not None:
-            asked.setdefault((entry.tree, entry.grouping), []).append((entry, due))
-    for (tree, grouping), asking in asked.items():
+            since = entry.origin.since if program.groupings[entry.grouping].ordered else None
+            asked.setdefault((entry.tree, entry.grouping, since), []).append((entry, due))
+    for (tree, grouping, since), asking in asked.items():
         held = state.groupings[grouping]
         assert isinstance(held, GroupingState)
         predicates = sorted({entry.predicate for entry, _ in asking})
         for some in bounded(predicates, held.satisfying(), MOST_PAIRS):
-            view = View(held, program.trees[tree], some)
+            view = View(held, program.trees[tree], some, since)
             for entry, due in asking:
                 if entry.predicate in some:
                     view.ask(entry, *due)
@@ -99,15 +100,18 @@ class View:
     time.
 
     Shards become what each query has per slice (Krishnamurthy, Wu, Franklin, SIGMOD 2006, section 5): of a
-    cell, only the predicates that it satisfies hear.
+    cell, only the predicates that it satisfies hear. ``since``, where given, is from when on the queries are
+    exact, and says that the order of states matters.
     """
 
-    def __init__(self, grouping: GroupingState, tree: Tree, predicates: list[int]) -> None:
+    def __init__(
+        self, grouping: GroupingState, tree: Tree, predicates: list[int], since: int | None = None
+    ) -> None:
         self.grouping, self.tree = grouping, tree
         self.cells = grouping.settle()
         self.runs: dict[Entry, Runs] = {}
         self._answers: dict[tuple[int, Entry], np.ndarray] = {}
-        starts = grouping.starts
+        starts = grouping.starts if since is None else grouping.apart(since)
         if tree.progressions != grouping.grouping.progressions:
             starts = align(tree.progressions, starts)
         self.predicates = predicates

@@ -106,6 +106,11 @@ class Grouping:
         return tuple(dict.fromkeys(p for needing in self.needed_by for p in needing))
 
     @property
+    def ordered(self) -> bool:
+        """Whether it matters in which order states are combined, so that slices must not overlap."""
+        return any(part.ordered for part in self.parts)
+
+    @property
     def needs(self) -> dict[Part, tuple[int, ...]]:
         """Which predicates need each part."""
         return dict(zip(self.parts, self.needed_by))

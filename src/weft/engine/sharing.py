@@ -156,9 +156,7 @@ def places_of(
     None where even a table of predicates and slices would be too large, and where the order of states
     matters: slices of a predicate's own would overlap those that other batches are cut into.
     """
-    parts = program.groupings[number].parts
-    ordered = any(not part.ready(part.monoid.identity(0))[0].commutative for part in parts)
-    if ordered or len(predicates) * len(rows.starts) > MOST_PAIRS:
+    if program.groupings[number].ordered or len(predicates) * len(rows.starts) > MOST_PAIRS:
         return None
     cuts: dict[tuple[Progression, ...], Slices] = {}
     for predicate in predicates:

@@ -122,6 +122,20 @@ class GroupingState:
         """One row of booleans per signature number, one column per predicate."""
         return unpack(list(self.packed), self.predicates)
 
+    def apart(self, since: int) -> np.ndarray:
+        """The starts of slices; where some from ``since`` on overlap, all have the start of the first.
+
+        They do once queries that came or went have changed where rows are cut. A query that is exact since
+        then has no edge within them, and what starts before is in none of its windows.
+        """
+        old = int(np.searchsorted(self.starts, since))
+        starts, ends = self.starts[old:], self.ends[old:]
+        first = np.ones(len(starts), dtype=np.bool_)
+        first[1:] = starts[1:] >= np.maximum.accumulate(ends)[:-1]
+        if first.all():
+            return self.starts
+        return np.concatenate([self.starts[:old], starts[np.flatnonzero(first)[np.cumsum(first) - 1]]])
+
     def satisfying(self) -> np.ndarray:
         """How many cells satisfy each predicate."""
         numbers = np.concatenate([c.signature for c in (self.cells, *self.pending)])
