@@ -61,7 +61,8 @@ class Layer:
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """One committed step; ``token`` names the attempt that made it, ``batch_id`` Spark's last batch in it,
-    ``version`` the queries it was made with."""
+    ``version`` the queries it was made with. ``watermarks`` are those of each stream where there are several.
+    """
 
     seq: int
     token: str
@@ -72,6 +73,7 @@ class Manifest:
     watermark: int | None
     seen: Mapping[str, int | None]
     layers: tuple[tuple[Layer, ...], ...] = field(default=())
+    watermarks: Mapping[str, int | None] = field(default_factory=dict)
 
     @property
     def files(self) -> frozenset[str]:

@@ -8,35 +8,37 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, Generic, Self
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from weft.builder import QueryBuilder
+from weft.engine.program import Program
 from weft.engine.registry import Change
 from weft.errors import WeftError
 from weft.plan import Plan
 from weft.query import Query
+from weft.spark.committing import Committing, P, Stopped
 from weft.spark.failure import surfaced, translated
 from weft.spark.progress import Progress
 from weft.spark.sources import Batches
-from weft.spark.steps import Steps, Stopped
+from weft.spark.steps import Steps
 from weft.tables import TableSource
 
 REMEMBERED = 1000
 POLL = 0.2
 
 
-class Run:
+class Running(Generic[P]):
     """A stream that runs until it ends, fails or is stopped; ``with`` stops it at the end of the block."""
 
     def __init__(
         self,
         writer: DataStreamWriter,
-        steps: Steps,
-        batches: Batches,
+        steps: Committing[P],
+        batches: Batches[P],
         idle: float | None,
         close_at_end: bool,
         on_progress: Callable[[Progress], Any] | None,
@@ -53,30 +55,6 @@ class Run:
             self._query = writer.foreachBatch(self._batch).start()
         self._watcher = threading.Thread(target=self._watch, name="weft-stream", daemon=True)
         self._watcher.start()
-
-    @property
-    def plan(self) -> Plan:
-        """What runs."""
-        return self._steps.program.plan
-
-    def queries(self) -> tuple[Query, ...]:
-        """The queries that are answered."""
-        return self._steps.program.queries
-
-    def add(self, query: Query | QueryBuilder | str, name: str | None = None) -> Future[Change]:
-        """Let a query (or one in SQL) join with the next batch; what is wrong with it is raised at once.
-
-        The future has a ``Change`` once a batch has taken it: from which window on the query is exact.
-        """
-        return self._steps.registry.add(query, name)
-
-    def drop(self, name: str) -> Future[Change]:
-        """Let a query leave before the next batch; its open windows are not answered."""
-        return self._steps.registry.drop(name)
-
-    def replace(self, query: Query | QueryBuilder | str, name: str | None = None) -> Future[Change]:
-        """Let a query take the place of the one of its name, with the next batch."""
-        return self._steps.registry.replace(query, name)
 
     @property
     def progress(self) -> list[Progress]:
@@ -109,17 +87,13 @@ class Run:
             raise self._error
         return True
 
-    def replace_table(self, name: str, table: TableSource) -> None:
-        """Join another table under this name, from the next batch on; JobError if it cannot be used."""
-        self._steps.tables.replace(name, table, self._steps.program)
-
     def stop(self) -> None:
         """Stop after the step that is being made; windows still open stay so, for the next run."""
         self._steps.stop()
         self._query.stop()
         self._ended.wait()
 
-    def __enter__(self) -> Run:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -169,11 +143,44 @@ class Run:
             self._on_progress(progress)
 
     def _finish(self) -> None:
-        self._steps.registry.close()
         try:
-            self._steps.sink.close()
+            self._steps.close()
         except Exception as error:
             self._error = self._error or translated(error)
         if self._folder is not None:
             self._folder.cleanup()
         self._ended.set()
+
+
+class Run(Running[Program]):
+    """A stream of window queries, which may come and go while it runs."""
+
+    _steps: Steps
+
+    @property
+    def plan(self) -> Plan:
+        """What runs."""
+        return self._steps.program.plan
+
+    def queries(self) -> tuple[Query, ...]:
+        """The queries that are answered."""
+        return self._steps.program.queries
+
+    def add(self, query: Query | QueryBuilder | str, name: str | None = None) -> Future[Change]:
+        """Let a query (or one in SQL) join with the next batch; what is wrong with it is raised at once.
+
+        The future has a ``Change`` once a batch has taken it: from which window on the query is exact.
+        """
+        return self._steps.registry.add(query, name)
+
+    def drop(self, name: str) -> Future[Change]:
+        """Let a query leave before the next batch; its open windows are not answered."""
+        return self._steps.registry.drop(name)
+
+    def replace(self, query: Query | QueryBuilder | str, name: str | None = None) -> Future[Change]:
+        """Let a query take the place of the one of its name, with the next batch."""
+        return self._steps.registry.replace(query, name)
+
+    def replace_table(self, name: str, table: TableSource) -> None:
+        """Join another table under this name, from the next batch on; JobError if it cannot be used."""
+        self._steps.tables.replace(name, table, self._steps.program)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -14,15 +14,16 @@ from weft.spark.inputs import FileRows
 from weft.spark.job import one_task, rows_of
 from weft.spark.tasks import Input
 
+P = TypeVar("P", contravariant=True)
 NAMES_ONLY = "path string, modificationTime timestamp, length bigint, content binary"
 
 
-class Batches(Protocol):
+class Batches(Protocol[P]):
     """A source of micro-batches."""
 
     frame: DataFrame
 
-    def rows(self, batch: DataFrame, program: Program) -> tuple[DataFrame, Input, tuple[str, ...]]:
+    def rows(self, batch: DataFrame, program: P) -> tuple[DataFrame, Any, tuple[str, ...]]:
         """The rows of one of Spark's batches: a frame, how tasks read it, and the files left out."""
         ...
 
@@ -46,16 +47,8 @@ class FilesBatches:
     """
 
     def __init__(self, files: Files, spark: SparkSession) -> None:
-        if len(files.places) != 1:
-            raise JobError("a stream of files needs one path; give a folder or a glob, not a list")
         self.files, self.spark = files, spark
-        reader = (
-            spark.readStream.format("binaryFile").schema(NAMES_ONLY).option("recursiveFileLookup", "true")
-        )
-        if files.max_files_per_batch is not None:
-            reader = reader.option("maxFilesPerTrigger", files.max_files_per_batch)
-        with surfaced():
-            self.frame = reader.load(files.places[0]).select("path", "length")
+        self.frame = names_of(files, spark)
 
     def rows(self, batch: DataFrame, program: Program) -> tuple[DataFrame, Input, tuple[str, ...]]:
         """The batch's files, shared out to tasks."""
@@ -64,3 +57,14 @@ class FilesBatches:
         tasks = self.spark.sparkContext.defaultParallelism
         shares, skipped = self.files.splits(files, tasks)
         return one_task(batch.sparkSession, len(shares)), FileRows(self.files, shares), tuple(skipped)
+
+
+def names_of(files: Files, spark: SparkSession) -> DataFrame:
+    """A stream of the names and lengths of files."""
+    if len(files.places) != 1:
+        raise JobError("a stream of files needs one path; give a folder or a glob, not a list")
+    reader = spark.readStream.format("binaryFile").schema(NAMES_ONLY).option("recursiveFileLookup", "true")
+    if files.max_files_per_batch is not None:
+        reader = reader.option("maxFilesPerTrigger", files.max_files_per_batch)
+    with surfaced():
+        return reader.load(files.places[0]).select("path", "length")

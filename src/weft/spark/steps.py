@@ -1,16 +1,8 @@
-"""Steps of a stream, one at a time: run the job, deliver to the sink, publish the manifest.
-
-In this order a crash anywhere is harmless: before the manifest the step never happened, and is made again
-under the same number, which replaces what the sink got; after it, Spark's replay of the batch is skipped.
-"""
+"""The steps of a stream of window queries: between two of them, queries may change."""
 
 from __future__ import annotations
 
-import threading
-import time
-import uuid
-from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -25,28 +17,18 @@ from weft.engine.program import Program
 from weft.engine.registry import Registry
 from weft.engine.store import SliceStore
 from weft.engine.versions import Version
-from weft.errors import JobError, WeftError
 from weft.query import Query
 from weft.sinks import Sink
-from weft.spark.inputs import NoRows
-from weft.spark.job import Outcome, one_task, run_job
-from weft.spark.progress import Progress, measured
+from weft.spark.committing import Committing
+from weft.spark.job import Outcome, run_job
 from weft.spark.step import Carried, Saved, Step
 from weft.spark.tables import Sender
 from weft.spark.tasks import Input
 from weft.tables import Tables
 
-REMEMBERED = 64
-Rows = Callable[[Program], tuple[DataFrame, Input, tuple[str, ...]]]
-"""Gives a step's rows for a program: a frame, how its tasks read them, and the files left out."""
 
-
-class Stopped(Exception):
-    """Raised instead of making a step once the stream has been stopped, so that Spark keeps its batch."""
-
-
-class Steps:
-    """The steps of one stream over one checkpoint; ``stream`` is its name for the sink."""
+class Steps(Committing[Program]):
+    """The steps of window queries, which come and go."""
 
     def __init__(
         self,
@@ -59,16 +41,11 @@ class Steps:
         base: tuple[Query, ...],
         tables: Tables,
     ) -> None:
-        self.spark, self.registry, self.store, self.sink = spark, registry, store, sink
-        self.lateness, self.stream, self.base, self.tables = lateness, stream, base, tables
-        self.buckets = registry.program.buckets
-        self.stopped = False
-        self._lock = threading.Lock()
-        self._session = spark.newSession()
+        super().__init__(spark, store, sink, lateness, stream, registry.program.buckets)
+        self.registry, self.base, self.tables = registry, base, tables
         self._carried = Carried(registry.program)
         self._sender = Sender(spark, tables)
         self._written, self._next_version = store.version(), store.next_version()
-        self._history = {store.last.token: store.last.seq} if store.last else {}
         self._schemas: dict[str, tuple[Query, pa.Schema]] = {}
         self._open_sink(registry.program)
 
@@ -77,76 +54,26 @@ class Steps:
         """What runs."""
         return self.registry.program
 
-    def batch(self, batch_id: int, rows: Rows) -> Progress | None:
-        """Make the step of one of Spark's batches, unless it has been committed."""
-        with self._lock:
-            if self.stopped:
-                raise Stopped
-            if self.store.is_done(batch_id):
-                return None
-            return self._make("batch", batch_id, rows)
+    @property
+    def version(self) -> int:
+        """The version of the queries that run."""
+        return self.program.version
 
-    def flush(self) -> Progress | None:
-        """Answer every window that holds a row so far; None where none is open."""
-        with self._lock:
-            if self.stopped:
-                raise Stopped
-            last = self.store.last
-            if last is None or last.seen["max_time"] is None:
-                return None
-            until = closing_time(self.program, last.seen["max_time"])
-            if last.watermark is not None and last.watermark >= until:
-                return None
-            return self._make("flush", last.batch_id, lambda _: (one_task(self._session), NoRows(), ()))
+    def close(self) -> None:
+        """Called once, after the last step."""
+        self.registry.close()
+        super().close()
 
-    def stop(self) -> None:
-        """Make no step after the one that is being made."""
-        with self._lock:
-            self.stopped = True
-
-    def _make(self, kind: str, batch_id: int, rows: Rows) -> Progress:
-        began = time.perf_counter()
-        last = self.store.last
-        seq = last.seq + 1 if last else 1
-        self._change(seq)
-        frame, input, skipped = rows(self.program)
-        saved = Saved(
-            place=self.store.place,
-            seq=seq,
-            token=uuid.uuid4().hex[:12],
-            before=last.token if last else None,
-            layers=self._layers(last) if last else (),
-            history=dict(self._history),
-        )
+    def _run(self, frame: DataFrame, input: Input, saved: Saved, until: int | None) -> Outcome:
         step = Step(
             buckets=self.buckets,
-            watermark=last.watermark if last else None,
+            watermark=self.store.last.watermark if self.store.last else None,
             lateness=self.lateness,
-            until=self._closing(last) if kind == "flush" else None,
+            until=until,
             saved=saved,
         )
-        listed = time.perf_counter()
         tables = self._sender.carried(self.program)
-        outcome = run_job(frame, input, self.program, self._carried, step, tables)
-        ran = time.perf_counter()
-        self._deliver(outcome, saved.seq)
-        delivered = time.perf_counter()
-        self._publish(outcome, saved, kind, batch_id)
-        done = time.perf_counter()
-        return measured(
-            outcome,
-            seq=saved.seq,
-            batch_id=batch_id,
-            kind=kind,
-            seconds=done - began,
-            laps={
-                "list": listed - began,
-                "job": ran - listed,
-                "sink": delivered - ran,
-                "commit": done - delivered,
-            },
-            skipped=skipped,
-        )
+        return run_job(frame, input, self.program, self._carried, step, tables)
 
     def _change(self, seq: int) -> None:
         """Take the changes asked for, and write down what the step is made with, unless that was done."""
@@ -198,38 +125,6 @@ class Steps:
         return tuple(
             tuple(needed_anew(layer, migrations[layer.version]) for layer in layers) for layers in last.layers
         )
-
-    def _deliver(self, outcome: Outcome, seq: int) -> None:
-        try:
-            self.sink.deliver(outcome.results, seq)
-        except WeftError:
-            raise
-        except Exception as error:
-            raise JobError(
-                f"the sink {type(self.sink).__name__} failed at step {seq}: {error}; "
-                "the step is not committed, and is made again by the next run"
-            ) from error
-
-    def _publish(self, outcome: Outcome, saved: Saved, kind: str, batch_id: int) -> None:
-        last = self.store.last
-        before = Seen(**last.seen) if last else Seen()  # type: ignore[arg-type]
-        layers = tuple(tuple(map(Layer.from_dict, report["layers"])) for report in outcome.reports)
-        self.store.publish(
-            Manifest(
-                seq=saved.seq,
-                token=saved.token,
-                kind=kind,
-                batch_id=batch_id,
-                version=self.program.version,
-                buckets=self.buckets,
-                watermark=outcome.watermark,
-                seen=asdict(before + outcome.seen),
-                layers=layers,
-            )
-        )
-        self._history[saved.token] = saved.seq
-        while len(self._history) > REMEMBERED:
-            del self._history[next(iter(self._history))]
 
 
 def closing_time(program: Program, max_time: int) -> int:
