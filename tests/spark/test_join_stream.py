@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -11,12 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from join_oracle import as_tuples, oracle, ordered
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import weft
+from weft.errors import CheckpointError, JobError, QueryError
 from weft.files import Files
 from weft.query import JoinQuery
-from weft.sinks import MemorySink
+from weft.sinks import MemorySink, ParquetSink
 from weft.spark.join_stream import JoinStream
 
 SECOND = 1_000_000
@@ -73,7 +75,9 @@ def write(rows: pa.Table, folder: Path, sizes: list[int]) -> None:
     first = len(list(folder.iterdir()))
     at = 0
     for number, size in enumerate([*sizes, rows.num_rows]):
-        pq.write_table(rows.slice(at, size), folder / f"part-{first + number:04}.parquet")
+        path = folder / f"part-{first + number:04}.parquet"
+        pq.write_table(rows.slice(at, size), path)
+        os.utime(path, (1_700_000_000 + first + number,) * 2)  # Spark takes the oldest file first
         at += size
 
 
@@ -143,7 +147,7 @@ def test_frames_as_sparks_own_join(
     start(queries, sources, sink=sink, close_at_end=True).await_done()
     native = spark.sql("""
         SELECT greatest(a.ts, b.ts) AS ts, a.n, b.n AS m FROM all_a a JOIN all_b b ON a.k = b.k AND a.x > 6
-        AND a.ts > b.ts - INTERVAL 25 SECONDS AND b.ts < a.ts + INTERVAL 60 SECONDS AND b.ts > a.ts - INTERVAL 25 SECONDS
+        AND b.ts < a.ts + INTERVAL 60 SECONDS AND a.ts < b.ts + INTERVAL 25 SECONDS
     """).toArrow()
     found = pq.read_table(tmp_path / "out" / "far")
     assert native.num_rows > 100
@@ -238,20 +242,16 @@ def test_late_rows_and_rows_without_time(start: Start, tmp_path: Path) -> None:
     assert run.progress[0].late == 1
     assert sorted(as_tuples(sink.tables["q1"])) == [
         (START + SECOND, 0, 0),
-        (START + 20 * SECOND, 0, 0),
-        (START + 21 * SECOND, 0, 0),
+        (START + 20 * SECOND, 2, 0),
+        (START + 21 * SECOND, 2, 1),
     ]
 
 
 def test_a_stream_with_itself(start: Start, streams: dict[str, pa.Table], tmp_path: Path) -> None:
     write(streams["a"], tmp_path / "a", [60])
-    queries = joins(
-        "SELECT p.n, q.n AS m FROM a p [RANGE '5 s'], a q [RANGE '2 s'] WHERE p.k = q.k AND q.x > 7"
-    )
-    sink = MemorySink()
-    start(
-        queries, {"a": Files(tmp_path / "a", max_files_per_batch=1)}, sink=sink, close_at_end=True
-    ).await_done()
+    text = "SELECT p.n, q.n AS m FROM a p [RANGE '5 s'], a q [RANGE '2 s'] WHERE p.k = q.k AND q.x > 7"
+    queries, files, sink = joins(text), Files(tmp_path / "a", max_files_per_batch=1), MemorySink()
+    start(queries, {"a": files}, sink=sink, close_at_end=True).await_done()
     check(sink.tables, queries, streams)
 
 
@@ -264,20 +264,18 @@ def test_what_is_refused(
     windows = weft.sql("SELECT count(*) AS c FROM a [RANGE '5 s']")
     with pytest.raises(QueryError, match="window queries"):
         start([*queries, *windows], sink=sink)
-    counted = (
-        "SELECT count(*) AS c FROM a [RANGE '5 s'], b [RANGE '5 s'] WHERE a.k = b.k GROUP BY window('5 s')"
-    )
+    counted = EQUAL.split(";")[0].replace("a.n, b.n AS m, a.x + b.x AS s", "count(*) AS c")
     with pytest.raises(QueryError, match="aggregated"):
-        start(joins(counted), sink=sink)
+        start(joins(counted + " GROUP BY window('5 s')"), sink=sink)
     with pytest.raises(JobError, match="no source of the stream 'b'"):
         start(queries, {"a": Files(tmp_path / "a")}, sink=sink)
     frame = spark.read.parquet(str(tmp_path / "b"))
     with pytest.raises(JobError, match="not a stream"):
         start(queries, {"a": Files(tmp_path / "a"), "b": frame}, sink=sink)
     live = spark.readStream.schema(frame.schema).parquet(str(tmp_path / "b"))
-    with pytest.raises(JobError, match="all as weft.Files"):
+    with pytest.raises(JobError, match="all streams as DataFrames"):
         start(queries, {"a": Files(tmp_path / "a"), "b": live}, sink=sink)
-    with pytest.raises(QueryError, match="'near'.*|z"):
+    with pytest.raises(QueryError, match="'near'"):
         start(joins(EQUAL.replace("a.x + b.x", "a.z")), sink=sink)
     start(queries, sink=sink).await_done()
     with pytest.raises(CheckpointError, match="other joins"):
