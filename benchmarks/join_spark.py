@@ -101,8 +101,12 @@ def run(quick: bool, progress: Progress) -> Result:
         refusal = native.refusal(band, condition)
     table.append({"joins": "band", "weft": seconds(), "native": None, "results": found["band"][0]})
     notes = [f"{rows:,} rows of each stream in {files} files.", f"Native Spark, band join: {refusal}"]
-    figures = {f"native_over_weft_{r['joins']}": r["native"] / r["weft"] for r in table if r["native"]}
-    return Result("join-spark", table, figures, notes)
+    return Result("join-spark", table, figures(table), notes)
+
+
+def figures(table: list[dict[str, Any]]) -> dict[str, float]:
+    """How many times faster weft is, at each N that both sides can run."""
+    return {f"native_over_weft_{r['joins']}": r["native"] / r["weft"] for r in table if r["native"]}
 
 
 def generate(rows: int, seed: int) -> pa.Table:
