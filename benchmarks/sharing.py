@@ -28,6 +28,7 @@ from weft.bench import Progress, Result, best_of
 from weft.engine import final as engine
 from weft.engine.program import compile_plan
 from weft.engine.sharing import Choice
+from weft.engine.spread import Places
 from weft.generate import ticker_names, trades
 from weft.tables import Tables
 
@@ -235,8 +236,8 @@ def measure(workload: str, count: int, sets: int, peers: Peers, quick: bool) -> 
 
 
 def sample(some: list[Asked]) -> list[Asked]:
-    """At most so many of the queries, evenly chosen, to be run one by one."""
-    return some[:: max(1, len(some) // SAMPLE)][:SAMPLE]
+    """At most so many of the queries, drawn at random, to be run one by one."""
+    return [some[i] for i in np.random.default_rng(0).permutation(len(some))[:SAMPLE]]
 
 
 def summary(answers: dict[str, pa.Table]) -> dict[str, tuple[int, float]]:
@@ -283,9 +284,9 @@ def _count(some: list[Asked], peers: Peers) -> tuple[list[Choice], int]:
 
 @contextmanager
 def counting() -> Iterator[dict[str, int]]:
-    """How many states the final step combines: shards into slices of queries, slices into windows."""
+    """How many states are combined: shards into slices of queries, here or there, and slices into windows."""
     spent = {"combined": 0}
-    ask, spread = engine.View.ask, engine.spread
+    ask, spread, pairs = engine.View.ask, engine.spread, Places.pairs
 
     def counted_ask(self: Any, entry: Any, *due: Any) -> None:
         ask(self, entry, *due)
@@ -296,7 +297,16 @@ def counting() -> Iterator[dict[str, int]]:
         spent["combined"] += len(made.cell)
         return made
 
-    with patch.object(engine.View, "ask", counted_ask), patch.object(engine, "spread", counted_spread):
+    def counted_pairs(self: Places, *given: Any) -> Any:
+        for cell, place in pairs(self, *given):
+            spent["combined"] += len(cell)
+            yield cell, place
+
+    with (
+        patch.object(engine.View, "ask", counted_ask),
+        patch.object(engine, "spread", counted_spread),
+        patch.object(Places, "pairs", counted_pairs),
+    ):
         yield spent
 
 
@@ -317,40 +327,40 @@ def figures(table: list[dict[str, Any]]) -> dict[str, float]:
     return found
 
 
-COLUMNS = {
-    "native": "native",
-    "unshared": "unshared",
-    "paned": "paned",
-    "in-process": "shared",
-    "Spark, DataFrame": "dataframe",
-    "Spark, direct": "direct",
+SIDES = ("native", "unshared", "paned", "shared", "dataframe", "direct")
+COUNTS = {
+    "unshared_partial": "rows, one by one",
+    "unshared_final": "states",
+    "shared_partial": "rows, shared",
+    "shared_final": "states",
+    "fragments": "fragments",
+    "shards": "shards",
 }
-COUNTS = ("unshared_partial", "unshared_final", "shared_partial", "shared_final", "fragments", "shards")
 
 
 def render(result: Result) -> Group:
     """Seconds, then aggregations at the largest size beside the paper's."""
-    seconds = Table("workload", "queries", *COLUMNS, "paper", title="Seconds (in brackets: native over it)")
-    counts = Table("workload", "whose", *COUNTS, title="Aggregations at the largest size")
+    seconds = Table("workload", "n", *SIDES, "gain", "paper", title="Seconds; gain: native over direct")
+    counts = Table("256 queries", "whose", *COUNTS.values(), title="Aggregated, in thousands")
     for table in (seconds, counts):
-        for column in table.columns[2 - (table is counts) :]:
+        table.columns[0].no_wrap = True
+        for column in table.columns[1:]:
             column.justify = "right"
     for row in result.rows:
-        times = [_seconds(row, side) for side in COLUMNS.values()]
+        times = [f"{row[side]:.2f}" if side in row else "" for side in SIDES]
         largest = row["queries"] == max(SIZES[row["workload"]])
-        paper = "unshared {}, shared {}".format(*PAPER[row["workload"]]) if largest else ""
-        seconds.add_row(row["workload"], str(row["queries"]), *times, paper)
+        unshared, shared = PAPER[row["workload"]]
+        paper = f"{unshared / shared:.1f}" if largest else ""
+        gain = f"{row['native'] / row['direct']:.1f}"
+        seconds.add_row(row["workload"], str(row["queries"]), *times, gain, paper)
         if largest:
-            counts.add_row(row["workload"], "weft", *(f"{row[name]:,}" for name in COUNTS))
-            counts.add_row("", "paper", *(f"{count:,}" for count in PAPER_COUNTS[row["workload"]]))
+            counts.add_row(row["workload"], "weft", *(_thousands(row[name]) for name in COUNTS))
+            counts.add_row("", "paper", *map(_thousands, PAPER_COUNTS[row["workload"]]))
     return Group(seconds, counts)
 
 
-def _seconds(row: dict[str, Any], side: str) -> str:
-    if side not in row:
-        return ""
-    gain = f" ({row['native'] / row[side]:.1f}x)" if side not in ("native", "unshared") else ""
-    return f"{row[side]:.2f}{gain}"
+def _thousands(count: int) -> str:
+    return f"{count / 1000:,.0f}" if count >= 10_000 else f"{count / 1000:,.1f}"
 
 
 def draw(result: Result, folder: Path) -> list[Path]:
@@ -359,9 +369,9 @@ def draw(result: Result, folder: Path) -> list[Path]:
     for workload in SIZES:
         some = [row for row in result.rows if row["workload"] == workload]
         figure, (place,) = axes(f"Workload {workload}", "queries", "seconds")
-        for mark, (label, side) in zip(MARKERS, COLUMNS.items()):
+        for mark, side in zip(MARKERS, SIDES):
             if side in some[0]:
-                place.plot([r["queries"] for r in some], [r[side] for r in some], f"{mark}-", label=label)
+                place.plot([r["queries"] for r in some], [r[side] for r in some], f"{mark}-", label=side)
         place.set(xscale="log", yscale="log")
         legend(figure, place)
         drawn[workload.lower().replace(" ", "_")] = figure

@@ -68,7 +68,7 @@ def test_the_least_job_has_sensible_defaults():
     job = parse('[source]\nkind = "generator"\n[stream]\ntime = "ts"\n[queries]\nsql = "SELECT 1"')
     assert isinstance(job.source, FromGenerator)
     assert job.sink == ToConsole()
-    assert (job.stream.trigger, job.stream.close_at_end) == ("available now", None)
+    assert (job.stream.trigger, job.stream.close_at_end) == (None, None)
 
 
 def test_a_spark_source_takes_any_format_and_options():

@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import asdict
-from enum import StrEnum
 from importlib import metadata
 from json import dumps
 from pathlib import Path
@@ -26,11 +25,13 @@ from weft import launch, sample
 from weft.cost import constants
 from weft.define import defined_in, load_aggregates
 from weft.errors import CheckpointError, JobError, QueryError, WeftError
+from weft.job import Engine
 from weft.joins.explain import plan_joins
 from weft.optimize import Compared, compare, explain
 from weft.query import JoinQuery, Query
 from weft.report import Report, step_bar
 from weft.sinks import MemorySink
+from weft.web import commands
 
 app = typer.Typer(
     help="Hundreds of sliding-window queries over one stream for the price of about one, on Spark.",
@@ -40,13 +41,6 @@ app = typer.Typer(
 )
 out = Console()
 err = Console(stderr=True)
-
-
-class Engine(StrEnum):
-    """Where the work runs."""
-
-    spark = "spark"
-    local = "local"
 
 
 def main() -> None:
@@ -188,6 +182,10 @@ def run(
         sink = launch.run(loaded, engine.value, report, master)
         if isinstance(sink, MemorySink):
             report.note(results={name: table.num_rows for name, table in sink.tables.items()})
+
+
+app.command()(commands.serve)
+app.add_typer(commands.query, name="query", no_args_is_help=True)
 
 
 @app.command()

@@ -59,6 +59,17 @@ def parse_duration(value: str | datetime.timedelta, what: str = "duration", *, n
     return total
 
 
+def parse_trigger(trigger: str) -> int | None:
+    """Microseconds between two batches; None for "available now", which takes what is there and ends.
+
+    >>> parse_trigger("5 s"), parse_trigger("available-now")
+    (5000000, None)
+    """
+    if re.sub(r"[^a-z]", "", trigger.lower()) == "availablenow":
+        return None
+    return parse_duration(trigger, "trigger")
+
+
 def format_duration(microseconds: int) -> str:
     """The shortest exact text that parse_duration reads back as the same number.
 

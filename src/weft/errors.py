@@ -37,6 +37,14 @@ class QueryError(WeftError):
         return QueryError(self.message, query=self.query or query, position=self.position, hint=self.hint)
 
 
+class UnknownQuery(QueryError):
+    """A change to a query that is not there."""
+
+
+class NameTaken(QueryError):
+    """A query that would join under the name of another."""
+
+
 class JobError(WeftError):
     """A job file, source, sink or option that cannot be used."""
 

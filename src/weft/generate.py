@@ -8,7 +8,8 @@ from __future__ import annotations
 import datetime
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -112,6 +113,25 @@ def trades(
         )
 
 
+def paced(batches: Iterable[pa.RecordBatch], rate: float) -> Iterator[pa.RecordBatch | None]:
+    """Rows as they come when ``rate`` of them come each second, from now on; None until the next have come.
+
+    >>> came = [batch.num_rows for batch in paced(trades(30), rate=1000) if batch is not None]
+    >>> sum(came), len(came) > 1
+    (30, True)
+    """
+    began, before = time.monotonic(), 0
+    for batch in batches:
+        done = 0
+        while done < batch.num_rows:
+            due = int((time.monotonic() - began) * rate) - before
+            if due > done:
+                yield batch.slice(done, min(due, batch.num_rows) - done)
+                done = min(due, batch.num_rows)
+            yield None
+        before += batch.num_rows
+
+
 def sensors(
     rows: int, *, rate: float = 10.0, sensors: int = 20, seed: int = 0, start: datetime.datetime = START
 ) -> Iterator[pa.RecordBatch]:
@@ -167,21 +187,36 @@ def write_parquet(
     for number in range(files):
         wanted = rows * (number + 1) // files - rows * number // files
         target = folder / f"part-{number:05}.parquet"
-        unfinished = target.with_name(f".{target.name}")
-        with pq.ParquetWriter(unfinished, TRADES) as writer:
+        # Streams take files by age, to the millisecond: the last is written now, the one before a second ago.
+        with (
+            _whole(target, age=files - 1 - number) as unfinished,
+            pq.ParquetWriter(unfinished, TRADES) as writer,
+        ):
             while wanted:
                 batch = waiting.pop() if waiting else next(stream)
                 writer.write_batch(batch.slice(0, wanted), row_group_size=row_group)
                 if batch.num_rows > wanted:
                     waiting.append(batch.slice(wanted))
                 wanted -= min(wanted, batch.num_rows)
-        # Streams take files by age, to the millisecond: the last is written now, the one before a second ago.
-        age = time.time() - (files - 1 - number)
-        os.utime(unfinished, (age, age))
-        # Readers that watch the folder skip names with a leading dot, so they never see half a file.
-        unfinished.rename(target)
         written.append(target)
     return written
+
+
+def add_parquet(path: Path, batch: pa.RecordBatch) -> None:
+    """Write a batch as a file of a folder that is watched."""
+    with _whole(path) as unfinished:
+        pq.write_table(pa.Table.from_batches([batch]), unfinished)
+
+
+@contextmanager
+def _whole(target: Path, age: float = 0.0) -> Iterator[Path]:
+    """A file to write, ``age`` seconds old, that has its name only when the block is done."""
+    # Readers that watch the folder skip names with a leading dot, so they never see half a file.
+    unfinished = target.with_name(f".{target.name}")
+    yield unfinished
+    when = time.time() - age
+    os.utime(unfinished, (when, when))
+    unfinished.rename(target)
 
 
 def ticker_names(count: int) -> pa.Array:

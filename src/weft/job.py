@@ -17,6 +17,7 @@ import tomllib
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,13 @@ from weft.settings import (
     read_section,
     refuse_unknown,
 )
+
+
+class Engine(StrEnum):
+    """Where the work runs."""
+
+    spark = "spark"
+    local = "local"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +58,7 @@ class FromFiles:
 
 @dataclass(frozen=True, slots=True)
 class FromGenerator:
-    """Generated trades, the same for the same seed."""
+    """Generated trades, the same for the same seed; ``pace`` lets them come as time passes, from now on."""
 
     rows: int = 1_000_000
     rate: float = 1000.0
@@ -58,6 +66,7 @@ class FromGenerator:
     seed: int = 0
     disorder: Duration = NO_TIME
     files: int = 8
+    pace: bool = False
 
     @property
     def options(self) -> dict[str, Any]:
@@ -83,13 +92,14 @@ class FromSpark:
 class Stream:
     """How event time runs and when windows are answered.
 
-    ``trigger`` is "available now" (take what is there, then end) or an interval between batches.
+    ``trigger`` is "available now" (take what is there, then end) or an interval between batches. Without
+    it, a run ends with its input, unless that is paced, and a server's goes on.
     At the end the windows still open are answered, unless ``close_at_end`` is false.
     """
 
     time: str
     lateness: Duration = NO_TIME
-    trigger: str = "available now"
+    trigger: str | None = None
     idle_timeout: Duration | None = None
     close_at_end: bool | None = None
     checkpoint: Path | None = None

@@ -2,34 +2,73 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import tempfile
-import time
-from collections.abc import Iterator
-from dataclasses import asdict
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from itertools import chain, repeat
+from pathlib import Path
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from weft.define import load_aggregates
-from weft.duration import format_duration
-from weft.engine.program import compile_plan
+from weft.duration import format_duration, parse_trigger
+from weft.engine.program import Program, compile_plan
+from weft.engine.registry import Change
 from weft.errors import JobError, WeftError
 from weft.files import Files
-from weft.generate import TRADES, trades, write_parquet
-from weft.job import FromFiles, FromGenerator, FromSpark, FromTable, Job, ToConsole, ToMemory, ToParquet
+from weft.generate import TRADES, add_parquet, paced, trades, write_parquet
+from weft.job import (
+    FromFiles,
+    FromGenerator,
+    FromSpark,
+    FromTable,
+    Job,
+    ToConsole,
+    ToMemory,
+    ToParquet,
+)
 from weft.local import LocalRun
+from weft.local_stream import LocalStream
 from weft.optimize import plan
 from weft.plan import Plan
+from weft.progress import Progress
+from weft.query import Query
 from weft.report import Report
-from weft.sinks import ConsoleSink, FunctionSink, MemorySink, ParquetSink, Sink
+from weft.sinks import CheckingSink, ConsoleSink, FunctionSink, MemorySink, ParquetSink, Sink
 from weft.sql import sql
 from weft.tables import Tables, TableSource, format_of
+
+PAUSE = 0.5
+"""Seconds between two looks for new rows, where the job does not say."""
 
 
 class RunFailed(WeftError):
     """A job that was right to start, and failed on the way."""
+
+
+class Running(Protocol):
+    """A stream that runs, on Spark or in this process."""
+
+    @property
+    def program(self) -> Program: ...
+    @property
+    def plan(self) -> Plan: ...
+    @property
+    def is_active(self) -> bool: ...
+    @property
+    def exception(self) -> WeftError | None: ...
+    def queries(self) -> tuple[Query, ...]: ...
+    def add(self, query: Query, name: str | None = None) -> Future[Change]: ...
+    def drop(self, name: str) -> Future[Change]: ...
+    def replace(self, query: Query, name: str | None = None) -> Future[Change]: ...
+    def await_done(self, timeout: float | None = None) -> bool: ...
+    def stop(self) -> None: ...
 
 
 def run(job: Job, engine: str, report: Report, master: str | None = None) -> Sink:
@@ -51,13 +90,12 @@ def run(job: Job, engine: str, report: Report, master: str | None = None) -> Sin
     >>> run(job, "local", Report(Console(quiet=True))).tables["q1"].column("n").to_pylist()
     [1000]
     """
-    load_aggregates(job.aggregates)
-    planned = plan(sql(job.sql))
     sink = make_sink(job, report)
-    if engine == "local":
-        _in_process(job, planned, sink, report)
-    else:
-        _on_spark(job, planned, sink, report, master)
+    with start(job, engine, sink, report, master) as running:
+        try:
+            running.await_done()
+        except WeftError as error:
+            raise RunFailed(str(error)) from error
     return sink
 
 
@@ -71,66 +109,84 @@ def make_sink(job: Job, report: Report) -> Sink:
     return MemorySink() if isinstance(wanted, ToMemory) else FunctionSink(wanted.load())
 
 
-def _in_process(job: Job, planned: Plan, sink: Sink, report: Report) -> None:
-    if job.stream.checkpoint is not None:
-        report.note(remark="the in-process engine keeps no checkpoint: every run starts afresh")
-    schema, batches = _batches(job)
+@contextmanager
+def start(
+    job: Job,
+    engine: str,
+    sink: Sink,
+    report: Report,
+    master: str | None = None,
+    *,
+    on_progress: Callable[[Progress], Any] | None = None,
+    serving: bool = False,
+) -> Iterator[Running]:
+    """The job's stream, running until the block ends; ``serving`` keeps it open when its input is at an end,
+    unless the job says otherwise."""
+    load_aggregates(job.aggregates)
+    planned = plan(sql(job.sql))
+    ends = _ends(job, serving)
+    told = on_progress or report.step
+    if engine == "local":
+        if job.stream.checkpoint is not None:
+            report.note(remark="the in-process engine keeps no checkpoint: every run starts afresh")
+        with _in_process(job, planned, sink, told, ends) as running:
+            yield running
+    else:
+        with _on_spark(job, planned, sink, told, ends, master) as running:
+            yield running
+
+
+def _ends(job: Job, serving: bool) -> bool:
+    """Whether the run is over once its input is."""
+    paced = isinstance(job.source, FromGenerator) and job.source.pace
+    if job.stream.trigger is None:
+        return not serving and not paced
+    ends = parse_trigger(job.stream.trigger) is None
+    if ends and paced:
+        raise JobError("[source] pace = true has no end: leave out trigger = 'available now'")
+    return ends
+
+
+def _in_process(
+    job: Job, planned: Plan, sink: Sink, told: Callable[[Progress], Any], ends: bool
+) -> LocalStream:
+    wanted = job.stream
+    schema, batches = _batches(job, ends)
     threads = os.cpu_count() or 1
     tables = Tables(make_tables(job))
     program = compile_plan(
-        planned, schema, job.stream.time, buckets=threads, tables=tables.schemas(planned.queries)
+        planned, schema, wanted.time, buckets=threads, tables=tables.schemas(planned.queries)
     )
-    sink.open({q.name: program.result_schema(q.name) for q in program.queries}, "run")
-    running = LocalRun(program, job.stream.lateness, threads, tables)
-    close = job.stream.close_at_end is not False
-    try:
-        seq = 0
-        for seq, batch in enumerate(batches, 1):
-            _step(running, sink, report, seq, batch)
-        if close:
-            _step(running, sink, report, seq + 1, None)
-    except OSError as error:
-        raise RunFailed(str(error)) from error
-    finally:
-        running.shutdown()
-        sink.close()
-
-
-def _step(running: LocalRun, sink: Sink, report: Report, seq: int, batch: pa.Table | None) -> None:
-    """One batch taken in, or the windows still open answered; reported as Spark's steps are."""
-    began, before = time.perf_counter(), running.seen
-    results = running.close() if batch is None else running.step(batch)
-    sink.deliver(results, seq)
-    seconds = time.perf_counter() - began
-    rows = running.seen.rows - before.rows
-    report.step(
-        {
-            "seq": seq,
-            "kind": "batch" if batch is not None else "flush",
-            "rows": rows,
-            "rows_per_second": rows / seconds,
-            "late": running.seen.late - before.late,
-            "untimed": running.seen.untimed - before.untimed,
-            "bad": running.seen.bad - before.bad,
-            "watermark": running.watermark,
-            "results": sum(table.num_rows for table in results.values()),
-            "state_rows": sum(state.rows for state in running.states),
-            "state_bytes": sum(state.bytes for state in running.states),
-            "seconds": seconds,
-            "sharing": [asdict(choice) for choice in running.choices],
-        }
+    accept = sink.check if isinstance(sink, CheckingSink) else None
+    interval = None if wanted.trigger is None else parse_trigger(wanted.trigger)
+    return LocalStream(
+        LocalRun(program, wanted.lateness, threads, tables, accept),
+        batches,
+        sink,
+        pause=PAUSE if interval is None else interval / 1e6,
+        idle=None if wanted.idle_timeout is None else wanted.idle_timeout / 1e6,
+        close_at_end=wanted.close_at_end is not False,
+        on_progress=told,
     )
 
 
-def _batches(job: Job) -> tuple[pa.Schema, Iterator[Any]]:
-    """The source's columns and its batches, read in this process."""
+def _batches(job: Job, ends: bool) -> tuple[pa.Schema, Iterator[Any]]:
+    """The source's columns and its batches, read in this process; None where one has yet to come."""
     source = job.source
     if isinstance(source, FromSpark):
         raise JobError("[source] kind = 'spark' needs Spark: leave out --engine local, or use kind = 'files'")
     if isinstance(source, FromGenerator):
-        return TRADES, trades(source.rows, **source.options)
+        batches = _generated(source)
+        return TRADES, batches if ends else chain(batches, repeat(None))
     files = make_files(source)
-    return files.stream_schema(), iter(files)
+    return files.stream_schema(), iter(files) if ends else files.arrivals()
+
+
+def _generated(source: FromGenerator) -> Iterator[pa.RecordBatch | None]:
+    if not source.pace:
+        return trades(source.rows, **source.options)
+    now = datetime.datetime.now(datetime.UTC)
+    return paced(trades(source.rows, start=now, **source.options), source.rate)
 
 
 def make_files(source: FromFiles) -> Files:
@@ -163,39 +219,66 @@ def _table_files(table: FromTable) -> Files:
     )
 
 
-def _on_spark(job: Job, planned: Plan, sink: Sink, report: Report, master: str | None) -> None:
+@contextmanager
+def _on_spark(
+    job: Job, planned: Plan, sink: Sink, told: Callable[[Progress], Any], ends: bool, master: str | None
+) -> Iterator[Running]:
     from weft.spark import session, stream
 
     spark = session(master or job.spark.master, job.spark.conf)
     wanted = job.stream
-    ends = wanted.trigger is not None and wanted.trigger.replace("-", " ") == "available now"
-    with tempfile.TemporaryDirectory(prefix="weft-run-") as folder:
-        running = stream(
+    with (
+        tempfile.TemporaryDirectory(prefix="weft-run-") as folder,
+        stream(
             _spark_source(job, spark, folder),
             planned,
             wanted.time,
             sink=sink,
             lateness=format_duration(wanted.lateness),
             checkpoint=wanted.checkpoint,
-            trigger=wanted.trigger,
+            trigger="available now" if ends else wanted.trigger,
             buckets=job.spark.buckets,
             idle_timeout=None if wanted.idle_timeout is None else format_duration(wanted.idle_timeout),
             close_at_end=ends if wanted.close_at_end is None else wanted.close_at_end,
-            on_progress=report.step,
+            on_progress=told,
             tables=make_tables(job),
             spark=spark,
-        )
-        with running:
-            try:
-                running.await_done()
-            except WeftError as error:
-                raise RunFailed(str(error)) from error
+        ) as running,
+        _written(job.source, folder),
+    ):
+        yield running
+
+
+@contextmanager
+def _written(source: Any, folder: str) -> Iterator[None]:
+    """Writes paced trades into a folder as they come, for as long as the block lasts."""
+    if not isinstance(source, FromGenerator) or not source.pace:
+        yield
+        return
+    done = threading.Event()
+
+    def write() -> None:
+        for number, batch in enumerate(_generated(source)):
+            if batch is not None:
+                add_parquet(Path(folder, f"part-{number:09}.parquet"), batch)
+            if done.wait(PAUSE if batch is None else 0.0):
+                return
+
+    writer = threading.Thread(target=write, name="weft-trades", daemon=True)
+    writer.start()
+    try:
+        yield
+    finally:
+        done.set()
+        writer.join()
 
 
 def _spark_source(job: Job, spark: Any, folder: str) -> Any:
-    """The source as a stream on Spark; generated trades become files in ``folder`` first."""
+    """The source as a stream on Spark; generated trades become files in ``folder``."""
     source = job.source
     if isinstance(source, FromGenerator):
+        if source.pace:
+            return Files(folder, schema=TRADES)
         write_parquet(folder, source.rows, files=source.files, **source.options)
         return Files(folder, max_files_per_batch=1)
     if isinstance(source, FromFiles):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pyarrow as pa
 
 from weft.builder import QueryBuilder
 from weft.duration import parse_duration
-from weft.engine.final import END, final
+from weft.engine.final import END, closing_time, final
 from weft.engine.migrate import Migration
 from weft.engine.partial import Seen, partial
 from weft.engine.program import Program, compile_plan
@@ -103,6 +103,7 @@ class LocalRun:
         lateness: int = 0,
         threads: int | None = None,
         tables: Tables | Mapping[str, TableSource] | None = None,
+        accept: Callable[[Mapping[str, pa.Schema]], None] | None = None,
     ) -> None:
         self.lateness = lateness
         self.tables = tables if isinstance(tables, Tables) else Tables(tables)
@@ -111,7 +112,7 @@ class LocalRun:
         self.seen = Seen()
         self.choices: list[Choice] = []
         self.watermark: int | None = None
-        self._registry = Registry(program, LivePlanner.of(program.plan), tables=self.tables.schemas)
+        self._registry = Registry(program, LivePlanner.of(program.plan), accept, tables=self.tables.schemas)
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="weft")
 
     @property
@@ -183,6 +184,16 @@ class LocalRun:
         self._registry.close()
         self.watermark = END
         return self._final([], END)
+
+    def flush(self) -> dict[str, pa.Table] | None:
+        """Answer every window that holds a row so far, and go on; None where none is open."""
+        if self.seen.max_time is None:
+            return None
+        until = closing_time(self.program, self.seen.max_time)
+        if self.watermark is not None and self.watermark >= until:
+            return None
+        self.watermark = until
+        return self._final([], until)
 
     def replace_table(self, name: str, table: TableSource) -> None:
         """Join another table under this name, from the next batch on."""

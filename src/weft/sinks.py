@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from typing import Any, Protocol, runtime_checkable
 from urllib.parse import quote
 
@@ -219,6 +220,41 @@ class FunctionSink:
 
     def close(self) -> None:
         """Nothing to do."""
+
+
+class Sinks:
+    """Several sinks as one; a step counts as delivered when each has taken it, in this order.
+
+    >>> one, other = MemorySink(), MemorySink()
+    >>> Sinks(one, other).deliver({"q": pa.table({"n": [1]})}, seq=1)
+    >>> one.tables == other.tables
+    True
+    """
+
+    def __init__(self, *sinks: Sink) -> None:
+        self.sinks = sinks
+
+    def open(self, schemas: Mapping[str, pa.Schema], stream: str) -> None:
+        """Make each ready."""
+        for sink in self.sinks:
+            sink.open(schemas, stream)
+
+    def check(self, schemas: Mapping[str, pa.Schema]) -> None:
+        """Refuse what one of them refuses."""
+        for sink in self.sinks:
+            if isinstance(sink, CheckingSink):
+                sink.check(schemas)
+
+    def deliver(self, results: Mapping[str, pa.Table], seq: int) -> None:
+        """Hand the step's results to each."""
+        for sink in self.sinks:
+            sink.deliver(results, seq)
+
+    def close(self) -> None:
+        """Close each, also where one cannot be closed."""
+        with ExitStack() as closing:
+            for sink in reversed(self.sinks):
+                closing.callback(sink.close)
 
 
 def _other_columns(name: str) -> JobError:

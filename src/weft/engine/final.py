@@ -19,7 +19,7 @@ from numba import njit
 from weft.aggregates import Monoid, States
 from weft.aggregates.monoid import merge
 from weft.engine.counting import count_rows
-from weft.engine.due import NEVER, is_due
+from weft.engine.due import NEVER, is_due, last_ends
 from weft.engine.program import Entry, Program
 from weft.engine.shards import MOST_PAIRS, bounded
 from weft.engine.spread import Spread, spread
@@ -296,3 +296,9 @@ def _extended(table: pa.Table, outputs: dict[str, Expr]) -> pa.Table:
         if expr != Column(alias):
             table = table.append_column(alias, evaluator.evaluate(expr))
     return table
+
+
+def closing_time(program: Program, max_time: int) -> int:
+    """The earliest watermark that closes every window that can hold a row up to ``max_time``."""
+    until = max_time + 1 if program.counts_rows else max_time
+    return max(until, int(last_ends(program.windows, np.array([max_time]))[0]))

@@ -167,7 +167,9 @@ def _share(program: Program, rows: Signed, buckets: int, made: Partials) -> None
             made.choices.append(replace(choice, partials=len(shards)))
             shared[number] = [p for p in shared[number] if p not in predicates]
     for numbers in together(program, rows):
-        _share_together(program, rows, {n: shared[n] for n in numbers if shared[n]}, buckets, made)
+        left = {n: shared[n] for n in numbers if shared[n]}
+        if left:
+            _share_together(program, rows, left, buckets, made)
 
 
 def _share_together(
@@ -176,7 +178,7 @@ def _share_together(
     """Partials of groupings, with their predicates, from rows grouped by all their keys."""
     names, types = union_keys(program, shared)
     rows, keys = rows.of({p for predicates in shared.values() for p in predicates}), key_index(names, types)
-    whole = shards_of(rows, _groups(keys, names, rows), union_parts(program, shared))
+    whole, rows_of = shards_of(rows, _groups(keys, names, rows), union_parts(program, shared)), rows.rows_of()
     for number, predicates in shared.items():
         grouping, mine, shards = program.groupings[number], keys, whole
         if len(shared) > 1:
@@ -188,7 +190,7 @@ def _share_together(
         if places is not None:
             shards, how = shards.spread(places, predicates), "spread"
         made.pieces.extend(_split(program, number, mine, shards, buckets))
-        satisfied, rows_of = rows.bitmaps[:, predicates].sum(axis=1), rows.rows_of()
+        satisfied = rows.bitmaps[:, predicates].sum(axis=1)
         made.choices.append(
             Choice(
                 grouping.keys,

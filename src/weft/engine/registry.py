@@ -17,7 +17,7 @@ from weft.engine.due import NEVER
 from weft.engine.history import origin_of
 from weft.engine.partial import Seen
 from weft.engine.program import Origin, Program, compile_plan
-from weft.errors import JobError, QueryError, WeftError
+from weft.errors import JobError, NameTaken, QueryError, UnknownQuery, WeftError
 from weft.optimize import LivePlanner
 from weft.optimize.planner import window_query
 from weft.plan import Plan
@@ -119,6 +119,8 @@ class Registry:
         with self._lock:
             self._folded = [a for a in self._asked if a.future.set_running_or_notify_cancel()]
             self._asked = []
+        # The sink may have got results since they were asked for.
+        self._folded = [asked for asked in self._folded if self._still_fits(asked)]
         if not self._folded:
             return None
         running, version = self.program, version or self.program.version + 1
@@ -173,9 +175,9 @@ class Registry:
                 raise JobError("the run has ended; its queries cannot change any more")
             known = self._names()
             if leaves and name not in known:
-                raise QueryError("there is no such query", query=name, hint=_known(known))
+                raise UnknownQuery("there is no such query", query=name, hint=_known(known))
             if not leaves and name in known:
-                raise QueryError(
+                raise NameTaken(
                     "there is a query of this name already",
                     query=name,
                     hint="replace it, or take another name",
@@ -201,6 +203,17 @@ class Registry:
             self._accept({query.name: alone.result_schema(query.name)})
         return alone
 
+    def _still_fits(self, asked: _Asked) -> bool:
+        """Whether the sink takes a query's results; one that it does not take is refused alone."""
+        if asked.alone is None or self._accept is None:
+            return True
+        try:
+            self._accept({asked.name: asked.alone.result_schema(asked.name)})
+        except WeftError as error:
+            asked.future.set_exception(error)
+            return False
+        return True
+
     def _names(self) -> set[str]:
         """The names in use once all that was asked for is done."""
         names = set(self.program.by_name)
@@ -210,14 +223,9 @@ class Registry:
         return names
 
     def _change(self, asked: _Asked) -> Change:
-        entry = self.program.by_name.get(asked.name)
-        if asked.alone is None or entry is None:
+        if asked.alone is None:
             return Change(asked.name, self.program.version)
-        origin = entry.origin
-        if origin.since == NEVER:
-            return Change(asked.name, self.program.version)
-        when = _moment(origin.since, self.program.time_type.tz)
-        return Change(asked.name, self.program.version, when, origin.since <= origin.joined)
+        return joined(self.program, asked.name)
 
     def _fail(self, error: WeftError) -> None:
         with self._lock:
@@ -226,6 +234,19 @@ class Registry:
         for asked in failed:
             if not asked.future.done():
                 asked.future.set_exception(error)
+
+
+def joined(program: Program, name: str) -> Change:
+    """How a query of a program came to it."""
+    entry = program.by_name.get(name)
+    if entry is None:
+        return Change(name, program.version)
+    origin = entry.origin
+    if origin.since == NEVER:
+        return Change(name, program.version)
+    return Change(
+        name, program.version, _moment(origin.since, program.time_type.tz), origin.since <= origin.joined
+    )
 
 
 def read_query(query: Asked, name: str | None = None) -> Query:

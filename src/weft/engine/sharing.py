@@ -109,12 +109,15 @@ def alone(
 
     ``groups`` gives each row's group; it is only called where there may be such predicates.
     """
-    grouping, counts, found = program.groupings[number], rows.rows_of(), []
+    grouping, found = program.groupings[number], []
     for predicates in map(list, program.families[number]):
         satisfied = rows.bitmaps[:, predicates].sum(axis=1)
-        some, pairs = int(counts[satisfied > 0].sum()), int(counts @ satisfied)
         # Where signatures are few, or rows satisfy many predicates, what they share is worth finding.
-        if np.count_nonzero(satisfied) <= len(predicates) or pairs > MOST_ALONE * some:
+        if np.count_nonzero(satisfied) <= len(predicates):
+            continue
+        counts = rows.rows_of()
+        some, pairs = int(counts[satisfied > 0].sum()), int(counts @ satisfied)
+        if pairs > MOST_ALONE * some:
             continue
         mine = rows.of(predicates)
         shards = estimated_cells(mine, grouping.keys)

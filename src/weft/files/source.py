@@ -73,12 +73,39 @@ class Files:
             for chunk in self.read(share, schema):
                 yield chunk.table
 
+    def arrivals(self) -> Iterator[pa.Table | None]:
+        """The rows of files as they come, and None whenever all that have come were read.
+
+        >>> import tempfile, pathlib
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> arrivals = Files(folder, "json", schema={"n": "bigint"}).arrivals()
+        >>> next(arrivals)
+        >>> (folder / "a.json").write_text('{"n": 1}')
+        8
+        >>> next(arrivals).column("n").to_pylist()
+        [1]
+        """
+        schema, taken = self.stream_schema(), set[str]()
+        while True:
+            new = [f for f in self._present() if f.size > 0 and f.path not in taken][
+                : self.max_files_per_batch
+            ]
+            taken |= {f.path for f in new}
+            for share in self.splits(new, 1)[0]:
+                for chunk in self.read(share, schema):
+                    yield chunk.table
+            if not new:
+                yield None
+
     def find(self) -> list[Found]:
         """All files that are there now, in order of name; JobError where there are none."""
-        found = [f for place in self.places for f in _list(place)]
+        found = self._present()
         if not found:
             raise JobError(f"there are no files in '{self}'; check the path")
         return [f for f in found if f.size > 0]
+
+    def _present(self) -> list[Found]:
+        return [f for place in self.places for f in _list(place)]
 
     def __str__(self) -> str:
         return ", ".join(self.places)

@@ -1,9 +1,9 @@
 """weft on Spark: the same two functions as in-process, in the tasks of one job per batch."""
 
 from weft.files import Files
+from weft.progress import Progress
 from weft.spark.batch import share
 from weft.spark.join_stream import JoinStream
-from weft.spark.progress import Progress
 from weft.spark.run import Run
 from weft.spark.session import session
 from weft.spark.stream import stream

@@ -10,9 +10,9 @@ import threading
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -20,14 +20,26 @@ from weft.engine.manifest import Layer, Manifest
 from weft.engine.partial import Seen
 from weft.engine.store import SliceStore
 from weft.errors import JobError, WeftError
+from weft.progress import Progress
 from weft.sinks import Sink
 from weft.spark.inputs import NoRows
 from weft.spark.job import Outcome, one_task
-from weft.spark.progress import Progress, measured
+from weft.spark.progress import measured
 from weft.spark.step import Saved
 
 REMEMBERED = 64
-P = TypeVar("P")
+
+
+class Asked(Protocol):
+    """What runs: a program of some queries."""
+
+    @property
+    def queries(self) -> Sequence[Any]:
+        """The queries."""
+        ...
+
+
+P = TypeVar("P", bound=Asked)
 Rows = Callable[[P], tuple[DataFrame, Any, tuple[str, ...]]]
 """Gives a step's rows for a program: a frame, how its tasks read them, and the files left out."""
 
@@ -64,6 +76,11 @@ class Committing(ABC, Generic[P]):
     @abstractmethod
     def version(self) -> int:
         """The version of the queries that run."""
+
+    @property
+    @abstractmethod
+    def cost(self) -> float:
+        """What the plan of the queries should cost."""
 
     @abstractmethod
     def _change(self, seq: int) -> None:
@@ -133,6 +150,9 @@ class Committing(ABC, Generic[P]):
         done = time.perf_counter()
         return measured(
             outcome,
+            version=self.version,
+            queries=len(self.program.queries),
+            cost=self.cost,
             seq=saved.seq,
             batch_id=batch_id,
             kind=kind,

@@ -29,6 +29,7 @@ class JoinSteps(Committing[Joins]):
     """The steps of joins, the same from the first to the last."""
 
     version = 1
+    cost = 0.0  # the rates of the streams are not known
 
     def __init__(
         self,

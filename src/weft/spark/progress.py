@@ -1,47 +1,21 @@
-"""Progress: what one step of a stream did, for people, logs and dashboards."""
+"""The progress of a step on Spark, put together from what its tasks said."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from weft.engine.sharing import Choice, total
+from weft.progress import Progress
 from weft.spark.job import Outcome
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """One step: a micro-batch, or a flush of the windows still open.
-
-    ``watermark`` is in microseconds since the epoch, ``watermark_lag`` the seconds it is behind the clock.
-    ``seconds`` is the time the step took, of which ``breakdown`` says where it went; ``late`` rows missed
-    at least one of their windows, ``untimed`` rows had no event time, ``bad`` counts values and rows that
-    could not be read or computed. ``sharing`` says how rows became partials, group-by by group-by.
-    """
-
-    seq: int
-    batch_id: int
-    kind: str
-    rows: int
-    rows_per_second: float
-    late: int
-    untimed: int
-    bad: int
-    watermark: int | None
-    watermark_lag: float | None
-    results: int
-    state_rows: int
-    state_bytes: int
-    seconds: float
-    breakdown: Mapping[str, float]
-    skipped_files: tuple[str, ...] = ()
-    sharing: tuple[Choice, ...] = ()
 
 
 def measured(
     outcome: Outcome,
     *,
+    version: int,
+    queries: int,
+    cost: float,
     seq: int,
     batch_id: int,
     kind: str,
@@ -57,6 +31,9 @@ def measured(
         seq=seq,
         batch_id=batch_id,
         kind=kind,
+        version=version,
+        queries=queries,
+        cost=cost,
         rows=outcome.seen.rows,
         rows_per_second=outcome.seen.rows / seconds if seconds else 0.0,
         late=outcome.seen.late,

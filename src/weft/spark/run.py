@@ -8,30 +8,29 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, Generic, Self
+from typing import Any, Generic
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from weft.background import POLL, Background
 from weft.builder import QueryBuilder
 from weft.engine.program import Program
 from weft.engine.registry import Change
-from weft.errors import WeftError
 from weft.plan import Plan
+from weft.progress import Progress
 from weft.query import Query
 from weft.spark.committing import Committing, P, Stopped
 from weft.spark.failure import surfaced, translated
-from weft.spark.progress import Progress
 from weft.spark.sources import Batches
 from weft.spark.steps import Steps
 from weft.tables import TableSource
 
 REMEMBERED = 1000
-POLL = 0.2
 
 
-class Running(Generic[P]):
+class Running(Background, Generic[P]):
     """A stream that runs until it ends, fails or is stopped; ``with`` stops it at the end of the block."""
 
     def __init__(
@@ -44,13 +43,12 @@ class Running(Generic[P]):
         on_progress: Callable[[Progress], Any] | None,
         folder: tempfile.TemporaryDirectory[str] | None,
     ) -> None:
+        super().__init__()
         self._steps, self._batches = steps, batches
         self._idle, self._close_at_end, self._on_progress = idle, close_at_end, on_progress
         self._folder = folder
         self._progress: deque[Progress] = deque(maxlen=REMEMBERED)
-        self._error: WeftError | None = None
         self._heard = time.monotonic()
-        self._ended = threading.Event()
         with surfaced():
             self._query = writer.foreachBatch(self._batch).start()
         self._watcher = threading.Thread(target=self._watch, name="weft-stream", daemon=True)
@@ -66,38 +64,11 @@ class Running(Generic[P]):
         """What the latest step did."""
         return self._progress[-1] if self._progress else None
 
-    @property
-    def is_active(self) -> bool:
-        """Whether it still runs."""
-        return not self._ended.is_set()
-
-    @property
-    def exception(self) -> WeftError | None:
-        """What it failed with."""
-        return self._error if self._ended.is_set() else None
-
-    def await_done(self, timeout: float | None = None) -> bool:
-        """Wait for the end, at most so many seconds; raises what it failed with. Says if it has ended."""
-        # In short waits, so that Ctrl-C gets through.
-        until = None if timeout is None else time.monotonic() + timeout
-        while not self._ended.wait(POLL if until is None else min(POLL, max(0.0, until - time.monotonic()))):
-            if until is not None and time.monotonic() >= until:
-                return False
-        if self._error is not None:
-            raise self._error
-        return True
-
     def stop(self) -> None:
         """Stop after the step that is being made; windows still open stay so, for the next run."""
         self._steps.stop()
         self._query.stop()
         self._ended.wait()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     def _batch(self, batch: DataFrame, batch_id: int) -> None:
         """Called by Spark with each micro-batch."""
@@ -156,6 +127,11 @@ class Run(Running[Program]):
     """A stream of window queries, which may come and go while it runs."""
 
     _steps: Steps
+
+    @property
+    def program(self) -> Program:
+        """What runs, compiled."""
+        return self._steps.program
 
     @property
     def plan(self) -> Plan:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from weft.engine.due import last_ends
+from weft.engine.final import closing_time
 from weft.engine.layers import needed_anew
 from weft.engine.manifest import Layer, Manifest
 from weft.engine.migrate import Migration
@@ -58,6 +57,11 @@ class Steps(Committing[Program]):
     def version(self) -> int:
         """The version of the queries that run."""
         return self.program.version
+
+    @property
+    def cost(self) -> float:
+        """What the plan should cost."""
+        return self.program.plan.cost
 
     def close(self) -> None:
         """Called once, after the last step."""
@@ -125,9 +129,3 @@ class Steps(Committing[Program]):
         return tuple(
             tuple(needed_anew(layer, migrations[layer.version]) for layer in layers) for layers in last.layers
         )
-
-
-def closing_time(program: Program, max_time: int) -> int:
-    """The earliest watermark that closes every window that can hold a row up to ``max_time``."""
-    until = max_time + 1 if program.counts_rows else max_time
-    return max(until, int(last_ends(program.windows, np.array([max_time]))[0]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import os
-import re
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, overload
@@ -13,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from weft.builder import QueryBuilder
-from weft.duration import parse_duration
+from weft.duration import parse_duration, parse_trigger
 from weft.engine.program import check_names, compile_plan
 from weft.engine.registry import Registry
 from weft.engine.store import SliceStore
@@ -25,13 +24,13 @@ from weft.join_run import built, time_of
 from weft.optimize import LivePlanner
 from weft.optimize.planner import window_query
 from weft.plan import Plan
+from weft.progress import Progress
 from weft.query import JoinQuery, Query
 from weft.sinks import CheckingSink, Sink
 from weft.spark.join_sources import batches_of
 from weft.spark.join_steps import JoinSteps
 from weft.spark.join_stream import JoinStream, check_same, compile_stream
 from weft.spark.prepare import check_buckets, schema_of, session_of
-from weft.spark.progress import Progress
 from weft.spark.run import Run
 from weft.spark.sinks import as_sink
 from weft.spark.sources import FilesBatches, FrameBatches
@@ -239,6 +238,7 @@ def read_trigger(trigger: str | None) -> dict[str, Any]:
     """
     if trigger is None:
         return {}
-    if re.sub(r"[^a-z]", "", trigger.lower()) == "availablenow":
+    interval = parse_trigger(trigger)
+    if interval is None:
         return {"availableNow": True}
-    return {"processingTime": f"{parse_duration(trigger, 'trigger') // 1000} milliseconds"}
+    return {"processingTime": f"{interval // 1000} milliseconds"}

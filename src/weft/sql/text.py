@@ -112,11 +112,12 @@ class _Tokenizer(Spark.Tokenizer):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One query of a text: its name, and its tokens without the semicolon."""
+    """One query of a text: its name, and its tokens without the semicolon; ``named`` if the text has it."""
 
     name: str
     text: Text
     tokens: tuple[Token, ...]
+    named: bool = False
 
 
 def check_name(name: str, position: Position | None = None) -> str:
@@ -154,7 +155,7 @@ def split(text: str) -> list[Statement]:
     taken, found = set(names.values()), []
     for number, body in enumerate(bodies):
         name = names.get(number) or _unused(f"q{number + 1}", taken)
-        found.append(Statement(name, whole, tuple(body)))
+        found.append(Statement(name, whole, tuple(body), number in names))
     return found
 
 
@@ -201,13 +202,18 @@ def _name_comments(whole: Text) -> Iterator[tuple[int, str]]:
     """Offset and text of every name given in a line comment."""
     ends = [0, *(t.end + 1 for t in whole.tokens)]
     starts = [*(t.start for t in whole.tokens), len(whole.text)]
+    read = 0
     for at, end in zip(ends, starts):
-        # Between two tokens there are only blanks and comments.
-        while at >= 0 and (comment := _COMMENT.search(whole.text, at, max(at, end))):
+        # Between two tokens there are only blanks and comments, of which one may go on behind the next token:
+        # `/*/` is a whole comment to the tokenizer.
+        read = max(read, at)
+        while comment := _COMMENT.search(whole.text, read, max(read, end)):
             named = _NAME_COMMENT.fullmatch(comment[0])
             if named:
                 yield comment.start() + named.start(1), named[1].rstrip()
-            at = comment.end() if comment[0] != "/*" else _comment_end(whole.text, comment.start())
+            read = comment.end() if comment[0] != "/*" else _comment_end(whole.text, comment.start())
+            if read < 0:
+                return
 
 
 def _comment_end(text: str, start: int) -> int:

@@ -1,0 +1,192 @@
+"""A stream in this process that goes on by itself, as one on Spark does: a thread feeds it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from weft.background import Background
+from weft.builder import QueryBuilder
+from weft.engine.final import END
+from weft.engine.program import Program
+from weft.engine.registry import Change
+from weft.errors import JobError, WeftError
+from weft.local import LocalRun
+from weft.plan import Plan
+from weft.progress import Progress
+from weft.query import Query
+from weft.sinks import Sink
+
+
+class LocalStream(Background):
+    """A `LocalRun` that runs until its batches end, it fails or is stopped; ``with`` stops it at the end.
+
+    A batch that is None says that no row has come: the stream waits for ``pause`` seconds, and for ``idle``
+    seconds before it answers the windows still open.
+
+    >>> import datetime, weft
+    >>> from weft.engine.program import compile_plan
+    >>> from weft.sinks import MemorySink
+    >>> queries = weft.sql("SELECT count(*) AS n FROM s [RANGE '1 min']")
+    >>> batch = pa.table({"ts": [datetime.datetime(2024, 1, 1, 0, minute) for minute in (0, 1)]})
+    >>> run, sink = LocalRun(compile_plan(weft.plan(queries), batch.schema, "ts")), MemorySink()
+    >>> with LocalStream(run, [batch, None, batch], sink, pause=0.01) as stream:
+    ...     stream.await_done()
+    True
+    >>> sink.tables["q1"].column("n").to_pylist()
+    [1, 2]
+    """
+
+    def __init__(
+        self,
+        run: LocalRun,
+        batches: Iterable[pa.Table | pa.RecordBatch | None],
+        sink: Sink,
+        *,
+        pause: float = 1.0,
+        idle: float | None = None,
+        close_at_end: bool = True,
+        on_progress: Callable[[Progress], Any] | None = None,
+    ) -> None:
+        super().__init__()
+        self._run, self._batches, self._sink = run, batches, sink
+        self._pause, self._idle, self._close_at_end = pause, idle, close_at_end
+        self._on_progress = on_progress
+        self._seq = 0
+        self._wake, self._stopped = threading.Event(), threading.Event()
+        self._opened: Program | None = None
+        self._open_sink()
+        self._thread = threading.Thread(target=self._work, name="weft-stream", daemon=True)
+        self._thread.start()
+
+    @property
+    def program(self) -> Program:
+        """What runs."""
+        return self._run.program
+
+    @property
+    def plan(self) -> Plan:
+        """What is shared, and what that should cost."""
+        return self._run.plan
+
+    def queries(self) -> tuple[Query, ...]:
+        """The queries that are answered."""
+        return self._run.queries()
+
+    def add(self, query: Query | QueryBuilder | str, name: str | None = None) -> Future[Change]:
+        """Let a query join with the next batch, or at once while none comes."""
+        return self._woken(self._run.add(query, name))
+
+    def drop(self, name: str) -> Future[Change]:
+        """Let a query leave before the next batch; its open windows are not answered."""
+        return self._woken(self._run.drop(name))
+
+    def replace(self, query: Query | QueryBuilder | str, name: str | None = None) -> Future[Change]:
+        """Let a query take the place of the one of its name."""
+        return self._woken(self._run.replace(query, name))
+
+    def stop(self) -> None:
+        """Stop after the step that is being made; windows still open are not answered."""
+        self._stopped.set()
+        self._wake.set()
+        self._ended.wait()
+
+    def _woken(self, asked: Future[Change]) -> Future[Change]:
+        self._wake.set()
+        return asked
+
+    def _work(self) -> None:
+        try:
+            self._feed()
+        except WeftError as error:
+            self._error = error
+        except Exception as error:
+            self._error = JobError(f"{type(error).__name__}: {error}")
+            self._error.__cause__ = error
+        finally:
+            self._run.shutdown()
+            try:
+                self._sink.close()
+            except Exception as error:
+                self._error = self._error or JobError(f"the sink cannot be closed: {error}")
+            self._ended.set()
+
+    def _feed(self) -> None:
+        heard = time.monotonic()
+        for batch in self._batches:
+            if self._stopped.is_set():
+                return
+            if batch is not None:
+                self._step("batch", partial(self._run.step, batch))
+                heard = time.monotonic()
+            elif self._wake.is_set():
+                self._wake.clear()
+                self._step("batch", partial(self._run.step, self.program.schema.empty_table()))
+            elif self._idle is not None and time.monotonic() - heard >= self._idle:
+                self._step("flush", self._run.flush)
+                heard = time.monotonic()
+            else:
+                self._wake.wait(self._pause)
+        if self._close_at_end and not self._stopped.is_set():
+            self._step("flush", self._run.close)
+
+    def _step(self, kind: str, make: Callable[[], dict[str, pa.Table] | None]) -> None:
+        """Make one step, deliver what it answered and tell about it."""
+        began, before = time.perf_counter(), self._run.seen
+        results = make()
+        if results is None:
+            return
+        made = time.perf_counter()
+        self._seq += 1
+        self._open_sink()
+        self._deliver(results)
+        done = time.perf_counter()
+        if self._on_progress is None:
+            return
+        run = self._run
+        seconds, rows, watermark = done - began, run.seen.rows - before.rows, run.watermark
+        self._on_progress(
+            Progress(
+                seq=self._seq,
+                kind=kind,
+                version=run.program.version,
+                queries=len(run.program.queries),
+                cost=run.plan.cost,
+                rows=rows,
+                rows_per_second=rows / seconds,
+                late=run.seen.late - before.late,
+                untimed=run.seen.untimed - before.untimed,
+                bad=run.seen.bad - before.bad,
+                watermark=watermark,
+                watermark_lag=None if watermark in (None, END) else time.time() - watermark / 1e6,
+                results=sum(table.num_rows for table in results.values()),
+                state_rows=sum(state.rows for state in run.states),
+                state_bytes=sum(state.bytes for state in run.states),
+                seconds=seconds,
+                breakdown={"job": round(made - began, 4), "sink": round(done - made, 4)},
+                sharing=tuple(run.choices),
+            )
+        )
+
+    def _open_sink(self) -> None:
+        """Tell the sink of the queries, whenever they have changed."""
+        program = self.program
+        if program is not self._opened:
+            self._sink.open({q.name: program.result_schema(q.name) for q in program.queries}, "run")
+            self._opened = program
+
+    def _deliver(self, results: dict[str, pa.Table]) -> None:
+        try:
+            self._sink.deliver(results, self._seq)
+        except WeftError:
+            raise
+        except Exception as error:
+            raise JobError(
+                f"the sink {type(self._sink).__name__} failed at step {self._seq}: {error}"
+            ) from error

@@ -1,0 +1,42 @@
+"""Progress: what one step of a stream did, for people, logs, dashboards and metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from weft.engine.sharing import Choice
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One step: a batch, or a flush of the windows still open.
+
+    ``version`` is that of the queries it was made with, ``queries`` how many there were, ``cost`` what the
+    plan says they cost together, in its unit per second. ``watermark`` is in microseconds since the epoch,
+    ``watermark_lag`` the seconds it is behind the clock. ``seconds`` is the time the step took, of which
+    ``breakdown`` says where it went; ``late`` rows missed at least one of their windows, ``untimed`` rows
+    had no event time, ``bad`` counts values and rows that could not be read or computed. ``batch_id`` is
+    Spark's number of the batch. ``sharing`` says how rows became partials, group-by by group-by.
+    """
+
+    seq: int
+    kind: str
+    version: int
+    queries: int
+    cost: float
+    rows: int
+    rows_per_second: float
+    late: int
+    untimed: int
+    bad: int
+    watermark: int | None
+    watermark_lag: float | None
+    results: int
+    state_rows: int
+    state_bytes: int
+    seconds: float
+    breakdown: Mapping[str, float] = field(default_factory=dict)
+    batch_id: int | None = None
+    skipped_files: tuple[str, ...] = ()
+    sharing: tuple[Choice, ...] = ()

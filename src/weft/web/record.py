@@ -1,0 +1,58 @@
+"""What a run has done so far: totals since it was started, and its latest steps."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import threading
+from collections import Counter, deque
+from typing import Any
+
+from weft.progress import Progress
+
+REMEMBERED = 1000
+SUMMED = ("rows", "late", "untimed", "bad", "results", "seconds")
+
+
+class Record:
+    """Takes each step's progress; read from any thread.
+
+    >>> record = Record()
+    >>> record.last is None, record.totals["rows"]
+    (True, 0)
+    """
+
+    def __init__(self) -> None:
+        self.totals: Counter[str] = Counter()
+        self.kinds: Counter[str] = Counter()
+        self.parts: dict[str, float] = {}
+        self._steps: deque[tuple[datetime.datetime, Progress]] = deque(maxlen=REMEMBERED)
+        self._lock = threading.Lock()
+
+    def step(self, progress: Progress) -> None:
+        """Count a step."""
+        with self._lock:
+            for name in SUMMED:
+                self.totals[name] += getattr(progress, name)
+            self.kinds[progress.kind] += 1
+            for part, seconds in progress.breakdown.items():
+                self.parts[part] = self.parts.get(part, 0.0) + seconds
+            self._steps.append((datetime.datetime.now(datetime.UTC), progress))
+
+    @property
+    def last(self) -> Progress | None:
+        """The latest step."""
+        steps = self._latest(1)
+        return steps[0][1] if steps else None
+
+    def seconds(self) -> list[float]:
+        """How long each of the latest steps took, the fastest first."""
+        return sorted(step.seconds for _, step in self._latest(REMEMBERED))
+
+    def steps(self, most: int) -> list[dict[str, Any]]:
+        """The latest steps as plain data, oldest first, each with when it was done."""
+        return [{**dataclasses.asdict(step), "done": done} for done, step in self._latest(most)]
+
+    def _latest(self, most: int) -> list[tuple[datetime.datetime, Progress]]:
+        with self._lock:
+            return list(self._steps)[-most:]

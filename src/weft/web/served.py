@@ -1,0 +1,210 @@
+"""A run as its clients see it: changes within limits, and everything there is to read. Knows no HTTP."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from weft.engine.registry import Change, joined, read_query
+from weft.errors import JobError, QueryError, UnknownQuery
+from weft.latest import LatestSink
+from weft.launch import Running
+from weft.query import Query
+from weft.sql.text import check_name, split
+from weft.web.limits import NAME, SQL, Limits
+from weft.web.plain import text
+from weft.web.record import Record
+
+STREAM = re.compile(r"[\w.-]+")
+
+
+class TooMuch(JobError):
+    """More queries, or more changes at once, than the server takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A change asked for: its kind in words, and the version in force when it was."""
+
+    name: str
+    state: str
+    version: int
+    future: Future[Change]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A query, and how it does; ``since`` is when it joined the run or was asked for."""
+
+    name: str
+    state: str
+    since: datetime.datetime
+    query: Query
+    joined: Change | None
+    results: int
+
+
+class Served:
+    """A run with its record and latest results; all methods can be called from any thread."""
+
+    def __init__(
+        self, running: Running, latest: LatestSink, record: Record, engine: str, limits: Limits | None = None
+    ) -> None:
+        self.running, self.latest, self.record, self.engine = running, latest, record, engine
+        self.limits = limits or Limits()
+        self.started = _now()
+        self._since: dict[str, datetime.datetime] = {}
+        self._asked: tuple[tuple[Asked, Query | None, datetime.datetime], ...] = ()
+        self._lock = threading.Lock()
+
+    @property
+    def state(self) -> str:
+        """Whether the run is running, ended or failed."""
+        if self.running.is_active:
+            return "running"
+        return "ended" if self.running.exception is None else "failed"
+
+    def add(self, sql: str, name: str | None = None) -> Asked:
+        """Let a query join; without a name in the text or beside it, it gets one that is free."""
+        query, named = self._read(sql, name)
+        with self._lock:
+            known = self._known()
+            if not named:
+                query = query.renamed(
+                    next(n for i in range(1, len(known) + 2) if (n := f"q{i}") not in known)
+                )
+            if len(known) >= self.limits.queries and query.name not in known:
+                raise TooMuch(
+                    f"there are {len(known)} queries, and this server takes no more; drop one first"
+                )
+            return self._ask("joining", query.name, query, lambda: self.running.add(query))
+
+    def replace(self, name: str, sql: str) -> Asked:
+        """Let a query take the place of the one of this name; what that one has answered is forgotten."""
+        query, _ = self._read(sql, name)
+        with self._lock:
+            return self._ask("replacing", name, query, lambda: self.running.replace(query))
+
+    def drop(self, name: str) -> Asked:
+        """Let a query leave."""
+        with self._lock:
+            return self._ask("leaving", name, None, lambda: self.running.drop(name))
+
+    def queries(self) -> list[Shown]:
+        """The queries that are answered, and those that have asked to join, in order of name."""
+        program, asked = self.running.program, self._open()
+        last = {a.name: (a, query, when) for a, query, when in asked}
+        shown = []
+        for query in program.queries:
+            change, _, _ = last.pop(query.name, (None, None, None))
+            shown.append(
+                Shown(
+                    query.name,
+                    "running" if change is None else change.state,
+                    self._since.get(query.name, self.started),
+                    query,
+                    joined(program, query.name),
+                    self.latest.delivered[query.name],
+                )
+            )
+        shown += [
+            Shown(name, "joining", when, query, None, 0)
+            for name, (_, query, when) in last.items()
+            if query is not None
+        ]
+        return sorted(shown, key=lambda s: s.name)
+
+    def query(self, name: str) -> Shown:
+        """One query of them."""
+        for shown in self.queries():
+            if shown.name == name:
+                return shown
+        raise UnknownQuery("there is no such query", query=name, hint="GET /api/v1/queries lists them")
+
+    def results(self, name: str, where: dict[str, str | None]) -> pa.Table:
+        """The latest results of a query, oldest first, of the groups asked for."""
+        query = self.query(name).query
+        for column in where:
+            if column not in query.group_by:
+                raise QueryError(
+                    f"the query does not group by '{column}'",
+                    query=name,
+                    hint=f"its groups are {', '.join(query.group_by)}"
+                    if query.group_by
+                    else "it has no groups",
+                )
+        table = self.latest.table(name)
+        if table is None:
+            return pa.table({column: [] for column in query.result_columns})
+        kept = [
+            at
+            for at, row in enumerate(table.select(list(where)).to_pylist())
+            if all(text(row[column]) == value for column, value in where.items())
+        ]
+        return table.take(pa.array(kept, pa.int64())) if where else table
+
+    def _read(self, sql: str, name: str | None) -> tuple[Query, bool]:
+        """The query of a text, and whether it was given a name."""
+        if len(sql) > SQL:
+            raise QueryError(f"the text has more than {SQL:,} characters", hint="ask for less at once")
+        try:
+            query = read_query(sql)
+        except RecursionError:
+            raise QueryError("nested too deeply", hint="use fewer parentheses") from None
+        if not STREAM.fullmatch(query.source):
+            raise QueryError(
+                f"{query.source!r} is not the name of a stream",
+                query=query.name,
+                hint="FROM reaches no files",
+            )
+        if not query.window.rows and query.window.slide < self.limits.slide:
+            raise QueryError(
+                f"a window every {query.window.slide} µs",
+                hint=f"take a slide of at least {self.limits.slide} µs",
+            )
+        named = name is not None or split(sql)[0].named
+        if name is not None:
+            query = query.renamed(check_name(name))
+        if len(query.name) > NAME:
+            raise QueryError(f"the name has more than {NAME} characters", hint="take a shorter one")
+        return query, named
+
+    def _ask(self, state: str, name: str, query: Query | None, ask: Callable[[], Future[Change]]) -> Asked:
+        waiting = self._open()
+        if len(waiting) >= 2 * self.limits.queries:
+            raise TooMuch("too many changes wait for the next batch; try again after it")
+        version = self.running.program.version
+        try:
+            asked = Asked(name, state, version, ask())
+        except RecursionError:
+            raise QueryError("nested too deeply", query=name, hint="use fewer parentheses") from None
+        self._asked = (*waiting, (asked, query, _now()))
+        asked.future.add_done_callback(lambda _: self._done(asked))
+        return asked
+
+    def _open(self) -> tuple[tuple[Asked, Query | None, datetime.datetime], ...]:
+        """The changes that no batch has taken yet."""
+        return tuple(each for each in self._asked if not each[0].future.done())
+
+    def _known(self) -> set[str]:
+        """The names in use once all that was asked for is done."""
+        names = {q.name for q in self.running.queries()}
+        for asked, query, _ in self._open():
+            (names.discard if query is None else names.add)(asked.name)
+        return names
+
+    def _done(self, asked: Asked) -> None:
+        """Called when a batch has taken the change, before it has results."""
+        if not asked.future.cancelled() and asked.future.exception() is None:
+            self._since[asked.name] = _now()
+            self.latest.forget(asked.name)
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
