@@ -113,3 +113,10 @@ def test_the_comparison_with_spark_agrees_and_sums_up(spark, monkeypatch):
     assert [row["queries"] for row in result.rows] == [1, 5]
     assert all(value > 0 for value in result.figures.values())
     assert module.render(result).row_count == 2
+
+
+def test_minutes_are_for_those_that_can_go_on(place):
+    with pytest.raises(JobError, match="'tiny-one' ends of itself; leave out --minutes"):
+        bench.with_minutes(bench.load("tiny-one", place), "tiny-one", 2.0)
+    (place / "endless.py").write_text(TINY.replace("run(quick, progress)", "run(quick, progress, minutes=1)"))
+    assert bench.with_minutes(bench.load("endless", place), "endless", 2.0) == {"minutes": 2.0}

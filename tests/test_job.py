@@ -183,3 +183,12 @@ def test_python_files_that_define_aggregates(tmp_path):
     for wrong in ('"own.py"', "[1]"):
         with pytest.raises(JobError, match="aggregates must be a list of paths in quotes"):
             parse(changed("[queries]\n", f"[queries]\naggregates = {wrong}\n"))
+
+
+def test_late_rows_and_the_length_of_a_step(tmp_path: Path) -> None:
+    text = GOOD.replace('time = "ts"', 'time = "ts"\ntarget_batch = "2 s"') + '\n[late]\npath = "lost"\n'
+    job = parse(text, tmp_path)
+    assert job.late.path == tmp_path / "lost"
+    assert job.stream.target_batch == 2_000_000
+    with pytest.raises(JobError, match=r"\[late\] needs path"):
+        parse(text.replace('path = "lost"', ""), tmp_path)

@@ -2,7 +2,8 @@
 
 A benchmark is a module whose docstring's first line says what it measures, with two functions:
 ``run(quick, progress) -> Result`` and ``render(result)``, something rich can print. One that has plots has a
-third, ``draw(result, folder)``, which gives the files that it wrote.
+third, ``draw(result, folder)``, which gives the files that it wrote. One that can go on for any time takes
+``minutes`` too.
 Its figures are ratios measured in one run, so they travel between machines better than seconds do.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import difflib
 import importlib.util
+import inspect
 import json
 import math
 import os
@@ -108,6 +110,13 @@ def load(name: str, place: Path | None = None) -> ModuleType:
 def summary(module: ModuleType) -> str:
     """The one line that says what a benchmark measures."""
     return (module.__doc__ or "").strip().split("\n")[0]
+
+
+def with_minutes(module: ModuleType, name: str, minutes: float) -> dict[str, float]:
+    """How long to go on, as an argument of ``run``; JobError for a benchmark that ends of itself."""
+    if "minutes" not in inspect.signature(module.run).parameters:
+        raise JobError(f"benchmark '{name}' ends of itself; leave out --minutes")
+    return {"minutes": minutes}
 
 
 def draw(module: ModuleType, result: Result, folder: Path) -> list[Path]:

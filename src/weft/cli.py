@@ -222,6 +222,9 @@ def bench(
     show: Annotated[bool, typer.Option("--list", help="List the benchmarks.")] = False,
     everything: Annotated[bool, typer.Option("--all", help="Run every benchmark.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Smaller input.")] = False,
+    minutes: Annotated[
+        float | None, typer.Option(help="How long to go on, for those that can (soak).", min=0.1)
+    ] = None,
     json: Annotated[Path | None, typer.Option(help="Save rows and figures here.", metavar="FILE")] = None,
     plots: Annotated[Path, typer.Option(help="Draw plots into this folder.", metavar="DIR")] = Path(
         "out/bench"
@@ -236,8 +239,9 @@ def bench(
         raise JobError(f"which benchmark? There are: {', '.join(benchmarks.names())}")
     results = []
     for name, module in [(name, benchmarks.load(name)) for name in chosen]:
+        options = {} if minutes is None else benchmarks.with_minutes(module, name, minutes)
         with step_bar(err) as progress:
-            result = module.run(quick, progress)
+            result = module.run(quick, progress, **options)
         out.print(module.render(result))
         for note in result.notes:
             out.print(note, style="dim", highlight=False)

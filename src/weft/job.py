@@ -1,10 +1,12 @@
 """A job file (TOML) read into one frozen, fully checked `Job`: nothing runs before every key makes sense.
 
     [source]  kind = "files" | "generator" | "spark"
-    [stream]  time, lateness, trigger, idle_timeout, close_at_end, checkpoint
+    [stream]  time, lateness, trigger, idle_timeout, close_at_end, checkpoint,
+              target_batch
     [queries] file = "queries.sql"  or  sql = "...", aggregates = ["own.py"]
     [tables.NAME] path = "...", format = "csv"
     [sink]    kind = "parquet" | "console" | "memory" | "python"
+    [late]    path = "..."
     [spark]   master, buckets, conf
 
 Paths are relative to the job file. docs/job_file.md lists every key.
@@ -94,7 +96,8 @@ class Stream:
 
     ``trigger`` is "available now" (take what is there, then end) or an interval between batches. Without
     it, a run ends with its input, unless that is paced, and a server's goes on.
-    At the end the windows still open are answered, unless ``close_at_end`` is false.
+    At the end the windows still open are answered, unless ``close_at_end`` is false. ``target_batch`` is how
+    long a step over files should take on Spark.
     """
 
     time: str
@@ -103,6 +106,7 @@ class Stream:
     idle_timeout: Duration | None = None
     close_at_end: bool | None = None
     checkpoint: Path | None = None
+    target_batch: Duration | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +133,13 @@ class FromTable:
 @dataclass(frozen=True, slots=True)
 class ToParquet:
     """One Parquet table per query under ``path``."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class LateRows:
+    """Where rows go that missed a window: a Parquet table ``late`` under ``path``."""
 
     path: Path
 
@@ -200,6 +211,7 @@ class Job:
     spark: Spark
     aggregates: tuple[Path, ...] = ()
     tables: Mapping[str, FromTable] = field(default_factory=dict)
+    late: LateRows | None = None
 
 
 def load(path: str | Path) -> Job:
@@ -237,7 +249,7 @@ def parse(text: str, base: Path = Path()) -> Job:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise JobError(f"not valid TOML: {error}") from error
-    refuse_unknown(tables, ("source", "stream", "queries", "tables", "sink", "spark"), "section [{}]")
+    refuse_unknown(tables, ("source", "stream", "queries", "tables", "sink", "late", "spark"), "section [{}]")
     for name, table in tables.items():
         if not isinstance(table, dict):
             raise JobError(f"'{name}' must be a section: write [{name}] on a line of its own")
@@ -255,6 +267,7 @@ def parse(text: str, base: Path = Path()) -> Job:
         sink=read_kind(tables.get("sink", {"kind": "console"}), SINKS, "sink", base),
         spark=read_section(Spark, tables.get("spark", {}), "spark", base),
         aggregates=queries.aggregates,
+        late=read_section(LateRows, tables["late"], "late", base) if "late" in tables else None,
         tables={name: _table(name, given, base) for name, given in tables.get("tables", {}).items()},
     )
 

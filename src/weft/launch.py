@@ -109,6 +109,11 @@ def make_sink(job: Job, report: Report) -> Sink:
     return MemorySink() if isinstance(wanted, ToMemory) else FunctionSink(wanted.load())
 
 
+def make_late(job: Job) -> Sink | None:
+    """Where the job's late rows go."""
+    return None if job.late is None else ParquetSink(job.late.path)
+
+
 @contextmanager
 def start(
     job: Job,
@@ -129,6 +134,8 @@ def start(
     if engine == "local":
         if job.stream.checkpoint is not None:
             report.note(remark="the in-process engine keeps no checkpoint: every run starts afresh")
+        if job.stream.target_batch is not None:
+            report.note(remark="the in-process engine has batches of a fixed size: target_batch is for Spark")
         with _in_process(job, planned, sink, told, ends) as running:
             yield running
     else:
@@ -160,7 +167,7 @@ def _in_process(
     accept = sink.check if isinstance(sink, CheckingSink) else None
     interval = None if wanted.trigger is None else parse_trigger(wanted.trigger)
     return LocalStream(
-        LocalRun(program, wanted.lateness, threads, tables, accept),
+        LocalRun(program, wanted.lateness, threads, tables, accept, make_late(job)),
         batches,
         sink,
         pause=PAUSE if interval is None else interval / 1e6,
@@ -242,6 +249,8 @@ def _on_spark(
             close_at_end=ends if wanted.close_at_end is None else wanted.close_at_end,
             on_progress=told,
             tables=make_tables(job),
+            late=make_late(job),
+            target_batch=None if wanted.target_batch is None else format_duration(wanted.target_batch),
             spark=spark,
         ) as running,
         _written(job.source, folder),

@@ -12,6 +12,8 @@ import pyarrow as pa
 from weft.builder import QueryBuilder
 from weft.duration import parse_duration
 from weft.engine.final import END, closing_time, final
+from weft.engine.late import NAME as LATE_ROWS
+from weft.engine.late import late_schema
 from weft.engine.migrate import Migration
 from weft.engine.partial import Seen, partial
 from weft.engine.program import Program, compile_plan
@@ -23,6 +25,7 @@ from weft.optimize import LivePlanner
 from weft.optimize import plan as make_plan
 from weft.plan import Plan
 from weft.query import JoinQuery, Query
+from weft.sinks import Sink
 from weft.tables import Batch, Tables, TableSource, as_table
 
 ROWS_AT_ONCE = 1 << 20
@@ -84,7 +87,7 @@ def run(
 class LocalRun:
     """A stream in this process: feed it batches with ``step``, end it with ``close``.
 
-    ``choices`` says what the last batch shared.
+    ``choices`` says what the last batch shared. ``late`` is a sink for the rows that missed a window.
 
     >>> import datetime, weft
     >>> from weft.engine.program import compile_plan
@@ -104,8 +107,11 @@ class LocalRun:
         threads: int | None = None,
         tables: Tables | Mapping[str, TableSource] | None = None,
         accept: Callable[[Mapping[str, pa.Schema]], None] | None = None,
+        late: Sink | None = None,
     ) -> None:
-        self.lateness = lateness
+        self.lateness, self.late, self.steps = lateness, late, 0
+        if late is not None:
+            late.open({LATE_ROWS: late_schema(program.schema)}, "run")
         self.tables = tables if isinstance(tables, Tables) else Tables(tables)
         self.threads = threads or os.cpu_count() or 1
         self.states = [State(program, bucket) for bucket in range(self.threads)]
@@ -166,15 +172,21 @@ class LocalRun:
         chunks = [table.slice(at, rows) for at in range(0, table.num_rows, rows)]
         beside = self.tables.enrichment(self.program)
         work = self._pool.map(
-            lambda c: partial(c, self.program, self.watermark, self.threads, beside), chunks
+            lambda c: partial(c, self.program, self.watermark, self.threads, beside, self.late is not None),
+            chunks,
         )
         pieces: list[Piece] = []
         choices: list[Choice] = []
+        late: list[pa.Table] = []
         for made in work:
             self.seen += made.seen
             pieces += made.pieces
             choices += made.choices
+            late += [] if made.late is None else [made.late]
         self.choices = total(choices)
+        self.steps += 1
+        if self.late is not None:
+            self.late.deliver({LATE_ROWS: pa.concat_tables(late)} if late else {}, self.steps)
         latest = [] if self.seen.max_time is None else [self.seen.max_time - self.lateness]
         self.watermark = max((w for w in (self.watermark, watermark, *latest) if w is not None), default=None)
         return self._final(pieces, self.watermark)
@@ -184,6 +196,10 @@ class LocalRun:
         self._registry.close()
         self.watermark = END
         return self._final([], END)
+
+    def set_lateness(self, lateness: str | datetime.timedelta) -> None:
+        """Wait for so long for rows out of order, from the next batch on; the watermark never goes back."""
+        self.lateness = parse_duration(lateness, "lateness")
 
     def flush(self) -> dict[str, pa.Table] | None:
         """Answer every window that holds a row so far, and go on; None where none is open."""
@@ -200,8 +216,10 @@ class LocalRun:
         self.tables.replace(name, table, self.program)
 
     def shutdown(self) -> None:
-        """Let the threads go."""
+        """Let the threads go, and close the sink of late rows."""
         self._registry.close()
+        if self.late is not None:
+            self.late.close()
         self._pool.shutdown(wait=False)
 
     def _change(self) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from weft.errors import CheckpointError
 
-FORMAT = 2
+FORMAT = 3
 
 
 class OtherFormat(CheckpointError):
@@ -61,7 +61,8 @@ class Layer:
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """One committed step; ``token`` names the attempt that made it, ``batch_id`` Spark's last batch in it,
-    ``version`` the queries it was made with. ``watermarks`` are those of each stream where there are several.
+    ``version`` the queries it was made with. ``taken`` is how many of the batch's files have been taken so
+    far, None where it is done. ``watermarks`` are those of each stream where there are several.
     """
 
     seq: int
@@ -73,6 +74,7 @@ class Manifest:
     watermark: int | None
     seen: Mapping[str, int | None]
     layers: tuple[tuple[Layer, ...], ...] = field(default=())
+    taken: int | None = None
     watermarks: Mapping[str, int | None] = field(default_factory=dict)
 
     @property

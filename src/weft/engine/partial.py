@@ -19,6 +19,7 @@ import pyarrow as pa
 from weft.engine.due import NEVER, first_ends, last_ends
 from weft.engine.enrich import NO_TABLES, Enrichment
 from weft.engine.keys import KeyIndex
+from weft.engine.late import late_rows
 from weft.engine.program import Axis, Program
 from weft.engine.shards import Shards, Signed, projected, shards_of, unshared
 from weft.engine.sharing import Choice, alone, together, union_keys, union_parts, worth_spreading
@@ -28,7 +29,8 @@ from weft.engine.state import Piece
 from weft.expr import Evaluator
 from weft.slicing import slices_of
 
-KEEP_ALL = np.zeros(0, dtype=np.bool_)
+KEEP_ALL = NONE = np.zeros(0, dtype=np.bool_)
+"""Masks of rows: that all are kept, that none is meant."""
 SANE = 1 << 61
 MOST_KEYS = 1 << 20
 
@@ -56,11 +58,13 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Partials:
-    """What became of a batch: what it held, its partials by bucket and grouping, and what was shared."""
+    """What became of a batch: what it held, its partials by bucket and grouping, what was shared, and, where
+    asked for, its late rows."""
 
     seen: Seen = Seen()
     pieces: list[Piece] = field(default_factory=list)
     choices: list[Choice] = field(default_factory=list)
+    late: pa.Table | None = None
 
 
 def partial(
@@ -69,14 +73,16 @@ def partial(
     watermark: int | None,
     buckets: int = 1,
     enrichment: Enrichment = NO_TABLES,
+    keep_late: bool = False,
 ) -> Partials:
     """Aggregate a batch's rows into partials.
 
     Rows all of whose windows the watermark has closed are dropped; ``watermark`` None closes nothing.
-    ``enrichment`` has the tables that the program's queries join.
+    ``enrichment`` has the tables that the program's queries join. ``keep_late`` gives the rows that missed
+    a window, and those without a time.
     """
-    batch = _one_chunk(batch, program)
-    made, late = Partials(), 0
+    rows = batch = _one_chunk(batch, program)
+    made, missed, uncounted = Partials(), NONE, NONE
     if not batch.num_rows:
         return made
     batch, bad_keys = enrichment.extend(batch, program.strict)
@@ -84,20 +90,26 @@ def partial(
     evaluator = Evaluator(batch, strict=program.strict)
     signed = signatures(program.predicates, evaluator, batch.num_rows)
     if program.windows:
-        slices, late = _in_time(program, times, keep, watermark)
+        slices, missed = _in_time(program, times, keep, watermark)
         _share(program, Signed(evaluator, times, *slices, *signed), buckets, made)
     if program.counts_rows:
         # A row that is late for a window in time is late here too.
-        slices, late = _one_each(times, keep, watermark)
+        slices, uncounted = _one_each(times, keep, watermark)
         _line_up(program, Signed(evaluator, times, *slices, *signed, each=True), buckets, made)
     timed = times[keep] if keep.size else times
+    late = int(np.count_nonzero(uncounted if program.counts_rows else missed))
+    untimed = batch.num_rows - timed.size
     seen = Seen(
         batch.num_rows,
         late,
-        batch.num_rows - timed.size,
+        untimed,
         evaluator.bad + bad_keys,
         int(timed.max()) if timed.size else None,
     )
+    if keep_late and late + untimed:
+        masks = (~keep, missed, uncounted)
+        all = tuple(mask if mask.size else np.zeros(len(times), dtype=np.bool_) for mask in masks)
+        return replace(made, seen=seen, late=late_rows(rows, program, times, all, watermark))
     return replace(made, seen=seen)
 
 
@@ -126,29 +138,29 @@ def read_times(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 
 def _in_time(
     program: Program, times: np.ndarray, keep: np.ndarray, watermark: int | None
-) -> tuple[Slices, int]:
-    """Slices of time, without the rows that no open window covers, and how many rows missed a window."""
+) -> tuple[Slices, np.ndarray]:
+    """Slices of time, without the rows that no open window covers, and which rows missed a window."""
     windows, (starts, ends, at) = program.windows, slices_of(program.progressions, times, keep)
     hopping = all(w.range < w.slide for w in windows)
     old = starts.size if hopping else 0 if watermark is None else int(np.searchsorted(starts, watermark))
     if not old:
-        return (starts, ends, at), 0
+        return (starts, ends, at), NONE
     until = NEVER if watermark is None else watermark
     inside = (at >= 0) & (at < old)
     missed = first_ends(windows, starts[:old]) <= until
-    late = int(missed[at[inside]].sum()) if missed.any() else 0
+    late = inside & missed[np.where(inside, at, 0)] if missed.any() else NONE
     closed = last_ends(windows, starts[:old]) <= until
     if closed.any():
         at = np.where(inside & closed[np.where(inside, at, 0)], np.int32(-1), at)
     return (starts, ends, at), late
 
 
-def _one_each(times: np.ndarray, keep: np.ndarray, watermark: int | None) -> tuple[Slices, int]:
-    """A slice for each row, without those that the watermark has passed, and how many these are."""
+def _one_each(times: np.ndarray, keep: np.ndarray, watermark: int | None) -> tuple[Slices, np.ndarray]:
+    """A slice for each row, without those that the watermark has passed, and which these are."""
     timed = keep if keep.size else np.ones(len(times), dtype=np.bool_)
     late = timed & (times < (NEVER if watermark is None else watermark))
     at = np.where(timed & ~late, np.arange(len(times), dtype=np.int32), np.int32(-1))
-    return (times, times + 1, at), int(late.sum())
+    return (times, times + 1, at), late
 
 
 def _share(program: Program, rows: Signed, buckets: int, made: Partials) -> None:

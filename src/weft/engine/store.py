@@ -115,7 +115,7 @@ class SliceStore:
 
     def is_done(self, batch_id: int) -> bool:
         """Whether this batch of Spark's has been committed; CheckpointError where one before it has not."""
-        done = -1 if self.last is None else self.last.batch_id
+        done = -1 if self.last is None else self.last.batch_id - (self.last.taken is not None)
         if batch_id > done + 1:
             raise CheckpointError(
                 f"Spark is at batch {batch_id}, but checkpoint '{self.place}' has no manifest of batch "
@@ -123,6 +123,10 @@ class SliceStore:
                 "restore them from a backup, or start again with an empty checkpoint directory"
             )
         return batch_id <= done
+
+    def taken(self, batch_id: int) -> int:
+        """How many files of a batch that is not done have been taken."""
+        return (self.last.taken or 0) if self.last and self.last.batch_id == batch_id else 0
 
     def publish(self, manifest: Manifest) -> None:
         """Commit a step; then files and manifests that are no longer needed are removed."""
@@ -169,19 +173,25 @@ class SliceStore:
     def _prepare(self) -> str:
         """Make the folders; the stream's name, given to it when it began."""
         path = join(self.path, "weft.json")
+        remedy = "restore it from a backup, or start again with an empty checkpoint directory"
         try:
             for folder in (MANIFESTS, SLICES, REGISTRY):
                 self.system.create_dir(join(self.path, folder), recursive=True)
             if self.system.get_file_info(path).type == fs.FileType.NotFound:
+                if self._numbers():
+                    # Under another name, the sink would keep what a step made again is to replace.
+                    raise CheckpointError(f"'{path}' is missing; {remedy}")
                 named = {"about": ABOUT, "stream": uuid.uuid4().hex[:12]}
                 write_atomically(self.system, path, json.dumps(named, indent=1).encode(), replace=False)
             with self.system.open_input_file(path) as source:
                 return str(json.loads(source.read())["stream"])
-        except (OSError, ValueError, KeyError) as error:
+        except OSError as error:
             raise CheckpointError(
                 f"cannot use '{self.place}' as checkpoint: {error}; "
                 "choose a directory that this user may read and write"
             ) from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(f"'{path}' is damaged; {remedy}") from error
 
     def _numbers(self, folder: str = MANIFESTS) -> list[int]:
         return sorted(int(name.split(".")[0]) for name in self._names(folder, ".json"))

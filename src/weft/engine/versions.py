@@ -26,7 +26,8 @@ REGISTRY = "registry"
 @dataclass(frozen=True, slots=True)
 class Version:
     """The queries that steps from ``seq`` on are made with, and how each came; ``base`` are those that the
-    run was started with. ``types`` are the columns that are read."""
+    run was started with. ``types`` are the columns that are read. ``lateness`` is that of the steps, and
+    ``base_lateness`` the one that the run was started with."""
 
     version: int
     seq: int
@@ -36,13 +37,33 @@ class Version:
     origins: Mapping[str, Origin]
     base: tuple[Query, ...]
     layout: Layout
+    lateness: int = 0
+    base_lateness: int = 0
 
     @classmethod
-    def of(cls, program: Program, seq: int, base: tuple[Query, ...]) -> Version:
+    def of(
+        cls,
+        program: Program,
+        seq: int,
+        base: tuple[Query, ...],
+        lateness: int = 0,
+        base_lateness: int = 0,
+    ) -> Version:
         """The version that a program is."""
         types = {name: str(program.schema.field(name).type) for name in program.columns}
         origins = {e.query.name: e.origin for e in program.entries}
-        return cls(program.version, seq, program.time, types, program.queries, origins, base, program.layout)
+        return cls(
+            program.version,
+            seq,
+            program.time,
+            types,
+            program.queries,
+            origins,
+            base,
+            program.layout,
+            lateness,
+            base_lateness,
+        )
 
     def check(self, schema: pa.Schema, time: str, place: str) -> None:
         """Refuse a stream of another time column, or of columns of other types."""
@@ -73,6 +94,8 @@ class Version:
                 "queries": queries,
                 "base": list(map(_plain, self.base)),
                 "layout": self.layout.to_dict(),
+                "lateness": self.lateness,
+                "base_lateness": self.base_lateness,
             },
             indent=None,
         )
@@ -91,6 +114,8 @@ class Version:
                 origins={q["name"]: Origin(**q["origin"]) for q in body["queries"]},
                 base=tuple(map(query_from_dict, body["base"])),
                 layout=Layout.from_dict(body["layout"]),
+                lateness=body["lateness"],
+                base_lateness=body["base_lateness"],
             )
         except (KeyError, TypeError, ValueError, QueryError) as error:
             raise CheckpointError(f"it is not a whole version of queries: {error}") from error

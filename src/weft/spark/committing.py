@@ -10,10 +10,11 @@ import threading
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Generic, Protocol, TypeVar
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from weft.engine.manifest import Layer, Manifest
@@ -25,6 +26,7 @@ from weft.sinks import Sink
 from weft.spark.inputs import NoRows
 from weft.spark.job import Outcome, one_task
 from weft.spark.progress import measured
+from weft.spark.sources import Part
 from weft.spark.step import Saved
 
 REMEMBERED = 64
@@ -40,8 +42,6 @@ class Asked(Protocol):
 
 
 P = TypeVar("P", bound=Asked)
-Rows = Callable[[P], tuple[DataFrame, Any, tuple[str, ...]]]
-"""Gives a step's rows for a program: a frame, how its tasks read them, and the files left out."""
 
 
 class Stopped(Exception):
@@ -98,14 +98,14 @@ class Committing(ABC, Generic[P]):
     def _run(self, frame: DataFrame, input: Any, saved: Saved, until: int | None) -> Outcome:
         """Run the job of a step; ``until``, where given, is the watermark after it whatever the rows say."""
 
-    def batch(self, batch_id: int, rows: Rows[P]) -> Progress | None:
-        """Make the step of one of Spark's batches, unless it has been committed."""
+    def batch(self, batch_id: int, part: Part[P]) -> Progress | None:
+        """Make a step of one of Spark's batches, or of a part of it, unless the batch has been committed."""
         with self._lock:
             if self.stopped:
                 raise Stopped
             if self.store.is_done(batch_id):
                 return None
-            return self._make("batch", batch_id, rows)
+            return self._make("batch", batch_id, part)
 
     def flush(self) -> Progress | None:
         """Answer all that the rows so far can be answered with; None where nothing waits."""
@@ -116,7 +116,8 @@ class Committing(ABC, Generic[P]):
             until = self._closing(last)
             if last is None or until is None or until == last.watermark:
                 return None
-            return self._make("flush", last.batch_id, lambda _: (one_task(self._session), NoRows(), ()))
+            nothing: Part[P] = Part(lambda _: (one_task(self._session), NoRows(), ()), last.taken)
+            return self._make("flush", last.batch_id, nothing)
 
     def stop(self) -> None:
         """Make no step after the one that is being made."""
@@ -127,12 +128,12 @@ class Committing(ABC, Generic[P]):
         """Called once, after the last step."""
         self.sink.close()
 
-    def _make(self, kind: str, batch_id: int, rows: Rows[P]) -> Progress:
+    def _make(self, kind: str, batch_id: int, part: Part[P]) -> Progress:
         began = time.perf_counter()
         last = self.store.last
         seq = last.seq + 1 if last else 1
         self._change(seq)
-        frame, input, skipped = rows(self.program)
+        frame, input, skipped = part.rows(self.program)
         saved = Saved(
             place=self.store.place,
             seq=seq,
@@ -146,7 +147,7 @@ class Committing(ABC, Generic[P]):
         ran = time.perf_counter()
         self._deliver(outcome, saved.seq)
         delivered = time.perf_counter()
-        self._publish(outcome, saved, kind, batch_id)
+        self._publish(outcome, saved, kind, batch_id, part.taken)
         done = time.perf_counter()
         return measured(
             outcome,
@@ -167,17 +168,9 @@ class Committing(ABC, Generic[P]):
         )
 
     def _deliver(self, outcome: Outcome, seq: int) -> None:
-        try:
-            self.sink.deliver(outcome.results, seq)
-        except WeftError:
-            raise
-        except Exception as error:
-            raise JobError(
-                f"the sink {type(self.sink).__name__} failed at step {seq}: {error}; "
-                "the step is not committed, and is made again by the next run"
-            ) from error
+        deliver_to(self.sink, outcome.results, seq)
 
-    def _publish(self, outcome: Outcome, saved: Saved, kind: str, batch_id: int) -> None:
+    def _publish(self, outcome: Outcome, saved: Saved, kind: str, batch_id: int, taken: int | None) -> None:
         last = self.store.last
         before = Seen(**last.seen) if last else Seen()  # type: ignore[arg-type]
         layers = tuple(tuple(map(Layer.from_dict, report["layers"])) for report in outcome.reports)
@@ -192,9 +185,23 @@ class Committing(ABC, Generic[P]):
                 watermark=outcome.watermark,
                 seen=asdict(before + outcome.seen),
                 layers=layers,
+                taken=taken,
                 watermarks=outcome.watermarks,
             )
         )
         self._history[saved.token] = saved.seq
         while len(self._history) > REMEMBERED:
             del self._history[next(iter(self._history))]
+
+
+def deliver_to(sink: Sink, results: Mapping[str, pa.Table], seq: int) -> None:
+    """Hand results to a sink; JobError says which one failed, and what that means."""
+    try:
+        sink.deliver(results, seq)
+    except WeftError:
+        raise
+    except Exception as error:
+        raise JobError(
+            f"the sink {type(sink).__name__} failed at step {seq}: {error}; "
+            "the step is not committed, and is made again by the next run"
+        ) from error

@@ -15,7 +15,7 @@ from weft.engine.program import Program
 from weft.query import JoinQuery, Query
 from weft.spark.failure import surfaced
 from weft.spark.inputs import NoRows, SparkRows
-from weft.spark.payload import NOTE, ROWS, Parcel, from_batches
+from weft.spark.payload import LATE, NOTE, ROWS, Parcel, from_batches
 from weft.spark.session import shipping
 from weft.spark.step import Carried, Step
 from weft.spark.tables import CarriedTables
@@ -24,12 +24,14 @@ from weft.spark.tasks import BucketTask, Input, MapTask
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a job gave: results of the queries that have any, what was seen, and each bucket's report."""
+    """What a job gave: results of the queries that have any, what was seen, each bucket's report, and, where
+    asked for, late rows."""
 
     results: dict[str, pa.Table]
     seen: Seen
     watermark: int | None
     reports: tuple[dict[str, Any], ...]
+    late: pa.Table | None = None
     watermarks: Mapping[str, int | None] = field(default_factory=dict)
 
 
@@ -84,6 +86,8 @@ def outcome_of(parcels: Sequence[Parcel], queries: Sequence[Query | JoinQuery]) 
     for parcel in sorted(parcels, key=lambda p: (p.tag, p.bucket)):
         if parcel.tag != NOTE:
             tables.setdefault(parcel.tag, []).append(parcel.table)
+    late = pa.concat_tables(tables.pop(LATE)) if LATE in tables else None
     results = {queries[tag].name: pa.concat_tables(found) for tag, found in tables.items()}
     one = reports[0]  # all buckets have heard the same of the rows
-    return Outcome(results, Seen(**one["seen"]), one["watermark"], tuple(reports), one.get("watermarks", {}))
+    seen, marks = Seen(**one["seen"]), one.get("watermarks", {})
+    return Outcome(results, seen, one["watermark"], tuple(reports), late, marks)

@@ -18,7 +18,7 @@ from weft.joins.state import Joins
 from weft.spark.failure import surfaced
 from weft.spark.job import one_task
 from weft.spark.join_tasks import JoinInput
-from weft.spark.sources import Batches, names_of
+from weft.spark.sources import Batches, Part, names_of
 
 
 @dataclass(frozen=True)
@@ -72,9 +72,9 @@ class FrameStreams:
         with surfaced():
             self.frame = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), tagged)
 
-    def rows(self, batch: DataFrame, program: Joins) -> tuple[DataFrame, JoinInput, tuple[str, ...]]:
+    def parts(self, batch: DataFrame, taken: int) -> Iterator[Part[Joins]]:
         """The batch as it is."""
-        return batch, StreamRows(), ()
+        yield Part(lambda joins: (batch, StreamRows(), ()))
 
 
 class FilesStreams:
@@ -88,8 +88,12 @@ class FilesStreams:
         ]
         self.frame = reduce(DataFrame.union, names)
 
-    def rows(self, batch: DataFrame, program: Joins) -> tuple[DataFrame, JoinInput, tuple[str, ...]]:
-        """The batch's files, shared out to tasks."""
+    def parts(self, batch: DataFrame, taken: int) -> Iterator[Part[Joins]]:
+        """The batch's files, all at once."""
+        yield Part(lambda joins: self._rows(batch, joins))
+
+    def _rows(self, batch: DataFrame, program: Joins) -> tuple[DataFrame, JoinInput, tuple[str, ...]]:
+        """The files, shared out to tasks."""
         found = sorted((row.tag, row.path, row.length) for row in batch.collect())
         tasks = self.spark.sparkContext.defaultParallelism
         shares: list[tuple[str, Sequence[Split]]] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import tempfile
 import threading
 import time
@@ -16,6 +17,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from weft.background import POLL, Background
 from weft.builder import QueryBuilder
+from weft.duration import parse_duration
 from weft.engine.program import Program
 from weft.engine.registry import Change
 from weft.plan import Plan
@@ -73,8 +75,10 @@ class Running(Background, Generic[P]):
     def _batch(self, batch: DataFrame, batch_id: int) -> None:
         """Called by Spark with each micro-batch."""
         try:
-            progress = self._steps.batch(batch_id, lambda program: self._batches.rows(batch, program))
-            if progress is not None:
+            for part in self._batches.parts(batch, self._steps.store.taken(batch_id)):
+                progress = self._steps.batch(batch_id, part)
+                if progress is None:
+                    return
                 if progress.rows:
                     self._heard = time.monotonic()
                 self._report(progress)
@@ -156,6 +160,13 @@ class Run(Running[Program]):
     def replace(self, query: Query | QueryBuilder | str, name: str | None = None) -> Future[Change]:
         """Let a query take the place of the one of its name, with the next batch."""
         return self._steps.registry.replace(query, name)
+
+    def set_lateness(self, lateness: str | datetime.timedelta) -> None:
+        """Wait for so long for rows out of order, from the next batch on; the watermark never goes back.
+
+        It holds for runs that go on with the checkpoint, until one is started with another ``lateness``.
+        """
+        self._steps.lateness = parse_duration(lateness, "lateness")
 
     def replace_table(self, name: str, table: TableSource) -> None:
         """Join another table under this name, from the next batch on; JobError if it cannot be used."""

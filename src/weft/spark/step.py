@@ -37,7 +37,8 @@ class Step:
     """One step of a stream, or the whole of a batch.
 
     ``until``, where given, is the watermark after the step whatever the rows say. ``largest`` bounds the
-    bytes of a bucket's results; where they are more, only their size is reported.
+    bytes of a bucket's results; where they are more, only their size is reported. ``keep_late`` asks for the
+    rows that missed a window.
     """
 
     buckets: int
@@ -46,6 +47,7 @@ class Step:
     until: int | None = None
     saved: Saved | None = None
     largest: int | None = None
+    keep_late: bool = False
 
     def watermark_after(self, seen: Seen) -> int | None:
         """The watermark once these rows are in: never before the last.

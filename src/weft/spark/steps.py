@@ -8,6 +8,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from weft.engine.final import closing_time
+from weft.engine.late import NAME as LATE_ROWS
+from weft.engine.late import late_schema
 from weft.engine.layers import needed_anew
 from weft.engine.manifest import Layer, Manifest
 from weft.engine.migrate import Migration
@@ -18,7 +20,7 @@ from weft.engine.store import SliceStore
 from weft.engine.versions import Version
 from weft.query import Query
 from weft.sinks import Sink
-from weft.spark.committing import Committing
+from weft.spark.committing import Committing, deliver_to
 from weft.spark.job import Outcome, run_job
 from weft.spark.step import Carried, Saved, Step
 from weft.spark.tables import Sender
@@ -27,7 +29,8 @@ from weft.tables import Tables
 
 
 class Steps(Committing[Program]):
-    """The steps of window queries, which come and go."""
+    """The steps of window queries, which come and go; ``late`` is a sink for late rows. ``lateness`` may be
+    set at any time, and holds from the next step on."""
 
     def __init__(
         self,
@@ -39,14 +42,21 @@ class Steps(Committing[Program]):
         stream: str,
         base: tuple[Query, ...],
         tables: Tables,
+        late: Sink | None = None,
     ) -> None:
         super().__init__(spark, store, sink, lateness, stream, registry.program.buckets)
-        self.registry, self.base, self.tables = registry, base, tables
+        self.registry, self.base, self.tables, self.late = registry, base, tables, late
         self._carried = Carried(registry.program)
         self._sender = Sender(spark, tables)
         self._written, self._next_version = store.version(), store.next_version()
         self._schemas: dict[str, tuple[Query, pa.Schema]] = {}
+        self._base_lateness = self._lateness = self.lateness = lateness
+        if self._written is not None and self._written.base_lateness == lateness:
+            # What was set while it ran holds on, unless it is now started with another.
+            self.lateness = self._written.lateness
         self._open_sink(registry.program)
+        if late is not None:
+            late.open({LATE_ROWS: late_schema(registry.program.schema)}, stream)
 
     @property
     def program(self) -> Program:
@@ -66,23 +76,34 @@ class Steps(Committing[Program]):
     def close(self) -> None:
         """Called once, after the last step."""
         self.registry.close()
-        super().close()
+        try:
+            super().close()
+        finally:
+            if self.late is not None:
+                self.late.close()
 
     def _run(self, frame: DataFrame, input: Input, saved: Saved, until: int | None) -> Outcome:
         step = Step(
             buckets=self.buckets,
             watermark=self.store.last.watermark if self.store.last else None,
-            lateness=self.lateness,
+            lateness=self._lateness,
             until=until,
             saved=saved,
+            keep_late=self.late is not None,
         )
         tables = self._sender.carried(self.program)
         return run_job(frame, input, self.program, self._carried, step, tables)
+
+    def _deliver(self, outcome: Outcome, seq: int) -> None:
+        super()._deliver(outcome, seq)
+        if self.late is not None:
+            deliver_to(self.late, {} if outcome.late is None else {LATE_ROWS: outcome.late}, seq)
 
     def _change(self, seq: int) -> None:
         """Take the changes asked for, and write down what the step is made with, unless that was done."""
         last, written = self.store.last, self._written
         settled = written is not None and written.seq == seq
+        self._lateness = written.lateness if written is not None and settled else self.lateness
         folded = None
         if not settled:
             seen = Seen(**last.seen) if last else Seen()  # type: ignore[arg-type]
@@ -92,7 +113,7 @@ class Steps(Committing[Program]):
             return
         if folded is None:
             program = replace(program, version=self._next_version)
-        self._written = Version.of(program, seq, self.base)
+        self._written = Version.of(program, seq, self.base, self._lateness, self._base_lateness)
         self.store.write_version(self._written)
         self._next_version += 1
         self._carried = Carried(program)
@@ -101,7 +122,14 @@ class Steps(Committing[Program]):
 
     def _is_as_written(self, written: Version, settled: bool) -> bool:
         """Whether nothing has changed; what the run was started with may have, for the step after."""
-        return self.program.layout == written.layout and (settled or self.base == written.base)
+        if settled:
+            return self.program.layout == written.layout
+        given = (self.base, self._lateness, self._base_lateness)
+        return self.program.layout == written.layout and given == (
+            written.base,
+            written.lateness,
+            written.base_lateness,
+        )
 
     def _open_sink(self, program: Program) -> None:
         """Tell the sink of the queries that there are; what is known of them is not worked out again."""

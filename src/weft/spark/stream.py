@@ -30,6 +30,7 @@ from weft.sinks import CheckingSink, Sink
 from weft.spark.join_sources import batches_of
 from weft.spark.join_steps import JoinSteps
 from weft.spark.join_stream import JoinStream, check_same, compile_stream
+from weft.spark.pace import Pace
 from weft.spark.prepare import check_buckets, schema_of, session_of
 from weft.spark.run import Run
 from weft.spark.sinks import as_sink
@@ -57,6 +58,8 @@ def stream(
     technique: str = "auto",
     strict: bool = False,
     tables: Mapping[str, TableSource] | None = None,
+    late: Sink | None = None,
+    target_batch: str | datetime.timedelta | None = None,
 ) -> Run: ...
 
 
@@ -79,6 +82,8 @@ def stream(
     technique: str = "auto",
     strict: bool = False,
     tables: Mapping[str, TableSource] | None = None,
+    late: Sink | None = None,
+    target_batch: str | datetime.timedelta | None = None,
 ) -> Run | JoinStream: ...
 
 
@@ -100,6 +105,8 @@ def stream(
     technique: str = "auto",
     strict: bool = False,
     tables: Mapping[str, TableSource] | None = None,
+    late: Sink | None = None,
+    target_batch: str | datetime.timedelta | None = None,
 ) -> Run | JoinStream:
     """Answer all queries over a streaming DataFrame, or over files as they arrive; returns at once.
 
@@ -111,7 +118,9 @@ def stream(
     ``idle_timeout`` answers them whenever no row has come for so long. Rows that come later for windows
     so answered are late. Without ``checkpoint``, state lives in a temporary folder and ends with the run.
     ``tables`` are the static tables that queries join, by name; what has changed is read again before
-    each batch.
+    each batch. ``late`` is a sink for the rows that missed a window, in a table ``late``: the columns, the
+    reason and the watermark then. ``target_batch`` is how long a step over files should take: each takes as
+    many files, of those that Spark has found, as the steps before say.
 
     Queries may join and leave while it runs (``Run.add``, ``drop``, ``replace``). A run that goes on with a
     checkpoint has the queries that were there at its end; those given here are compared with those given at
@@ -135,6 +144,9 @@ def stream(
     if isinstance(source, DataFrame) and not source.isStreaming:
         raise JobError("this DataFrame is not a stream; make it with spark.readStream, or use weft.share")
     pace = _pace(lateness, idle_timeout, trigger, close_at_end)
+    steady = None if target_batch is None else Pace(parse_duration(target_batch, "target_batch") / 1e6)
+    if steady is not None and not isinstance(source, Files):
+        raise JobError("target_batch needs a source of files that weft reads itself, weft.Files")
     kept, place = _place(checkpoint)
     store = SliceStore(place)
     buckets = store.last.buckets if store.last else check_buckets(buckets, session)
@@ -159,8 +171,8 @@ def stream(
     if before is not None:
         registry.rebase(before.base, base)
     named = store.stream if kept is None else "run"
-    steps = Steps(session, registry, store, sink, pace.lateness, named, base, beside)
-    batches = FilesBatches(source, session) if isinstance(source, Files) else FrameBatches(source)
+    steps = Steps(session, registry, store, sink, pace.lateness, named, base, beside, late)
+    batches = FilesBatches(source, session, steady) if isinstance(source, Files) else FrameBatches(source)
     writer = pace.writer(batches.frame, place)
     return Run(writer, steps, batches, pace.idle, close_at_end, on_progress, kept)
 

@@ -25,7 +25,7 @@ from weft.engine.sharing import Choice, total
 from weft.engine.state import Piece, State, merge_pieces
 from weft.files import Chunk
 from weft.spark import cache
-from weft.spark.payload import NOTE, Parcel, from_batches, note, to_batches, wrap
+from weft.spark.payload import LATE, NOTE, Parcel, from_batches, note, to_batches, wrap
 from weft.spark.step import Carried, Step
 from weft.spark.tables import CarriedTables
 
@@ -66,11 +66,15 @@ class MapTask:
         choices: list[Choice] = []
         beside = self.tables.unpack(program)
         for chunk in self.input.chunks(batches, origin, program):
-            made = partial(chunk.table, program, self.step.watermark, self.step.buckets, beside)
+            made = partial(
+                chunk.table, program, self.step.watermark, self.step.buckets, beside, self.step.keep_late
+            )
             seen += made.seen + Seen(rows=chunk.bad, bad=chunk.bad)
             skipped += chunk.skipped
             pieces.add(made.pieces)
             choices += made.choices
+            if made.late is not None:
+                yield from wrap(made.late, bucket=origin % self.step.buckets, tag=LATE, origin=origin)
         said = {"seen": asdict(seen), "skipped": skipped, "seconds": time.perf_counter() - began}
         said["choices"] = [asdict(choice) for choice in total(choices)]
         for bucket in range(self.step.buckets):
@@ -97,7 +101,8 @@ class BucketTask:
         parcels = sorted(from_batches(batches), key=lambda p: (p.tag, p.origin))
         notes = [p.note for p in parcels if p.tag == NOTE]
         seen = sum((Seen(**n["seen"]) for n in notes), Seen())
-        pieces = [Piece(bucket, p.tag, one_batch(p.table)) for p in parcels if p.tag != NOTE]
+        pieces = [Piece(bucket, p.tag, one_batch(p.table)) for p in parcels if p.tag >= 0]
+        yield from (p for p in parcels if p.tag == LATE)
         watermark = step.watermark_after(seen)
         clock.lap("gather")
         state, how = State(program, bucket), "new"

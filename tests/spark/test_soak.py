@@ -1,0 +1,32 @@
+"""A short soak: kills, changes of queries, and every result checked; and the check finds what is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from weft import bench
+
+soak = bench.load("soak")
+
+from _soak.check import check  # noqa: E402  (found beside the benchmark, once that is loaded)
+
+
+@pytest.mark.slow
+def test_nothing_is_lost_and_nothing_comes_twice(tmp_path: Path) -> None:
+    made = soak.Soak(tmp_path, seed=7)
+    made.go_on(20, lambda *_: None)
+    assert not made.failures
+    assert len(made.drivers) >= 3, "two were killed, and one has finished"
+    verdict = check(tmp_path)
+    assert verdict.wrong == []
+    assert verdict.results > 1000
+    assert verdict.promises > 0
+
+    delivered = sorted((tmp_path / "out").glob("*/*-*.parquet"), key=lambda f: f.stat().st_size)[-2:]
+    again = delivered[0].with_name(delivered[0].name[:-6] + "x-0000000001.parquet")
+    delivered[0].rename(again)
+    texts = check(tmp_path).wrong
+    assert any("lost: " in text for text in texts)
+    assert any("not due: " in text for text in texts)
