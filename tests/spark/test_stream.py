@@ -14,11 +14,11 @@ import trades
 from pyspark.sql import DataFrame, SparkSession
 
 import weft
+from weft.engine.final import closing_time
 from weft.errors import CheckpointError, JobError, WeftError
 from weft.files import Files
 from weft.sinks import MemorySink, ParquetSink
 from weft.spark import Run
-from weft.spark.steps import closing_time
 
 
 @pytest.fixture(scope="module")

@@ -63,7 +63,7 @@ def add_layer(
     fresh = _live(pieces, watermark, program)
     first = seq
     if len(kept) >= MOST_LAYERS:
-        taken = _how_many(kept, sum(p.table.num_rows for p in fresh))
+        taken = how_many(kept, sum(p.table.num_rows for p in fresh))
         merged, kept = kept[len(kept) - taken :], kept[: len(kept) - taken]
         if merged:
             first = merged[0].first
@@ -81,7 +81,7 @@ def add_layer(
 
 def read_layer(place: str, layer: Layer, bucket: int, program: Program) -> list[Piece]:
     """The partials of a layer, laid out for a program; CheckpointError where a file is missing or damaged."""
-    pieces = [Piece(bucket, file.grouping, _read(place, file)) for file in layer.files]
+    pieces = [Piece(bucket, file.grouping, read_file(place, file)) for file in layer.files]
     if layer.version == program.version:
         return pieces
     migration = Migration(read_version(place, layer.version).layout, program)
@@ -105,7 +105,7 @@ def _latest_end(grouping: Grouping, newest: int) -> int:
     return newest + (1 if grouping.axis is Axis.WAITING else max(w.range for w in grouping.windows))
 
 
-def _how_many(layers: Sequence[Layer], rows: int) -> int:
+def how_many(layers: Sequence[Layer], rows: int) -> int:
     """How many of the newest layers to merge with so many new rows."""
     taken = 0
     for layer in reversed(layers):
@@ -143,22 +143,29 @@ def _live(pieces: Iterable[Piece], watermark: int | None, program: Program) -> l
 
 
 def _write(place: str, piece: Piece, seq: int, token: str) -> SliceFile:
-    name = f"{seq:010}-{piece.bucket:04}-{piece.grouping:03}-{token}.parquet"
+    newest = int(np.max(piece.table.column("slice_start").to_numpy(zero_copy_only=False)))
+    return write_file(place, piece.table, (seq, piece.bucket, piece.grouping, token), newest)
+
+
+def write_file(place: str, table: pa.RecordBatch, named: tuple[int, int, int, str], newest: int) -> SliceFile:
+    """Write a file, named by step, bucket, grouping and attempt."""
+    seq, bucket, grouping, token = named
+    name = f"{seq:010}-{bucket:04}-{grouping:03}-{token}.parquet"
     sink = pa.BufferOutputStream()
     # Parquet cannot take null as a value of a dictionary; it makes dictionaries of its own.
-    plain = [c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in piece.table.columns]
-    pq.write_table(pa.table(plain, names=piece.table.schema.names), sink)
+    plain = [c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in table.columns]
+    pq.write_table(pa.table(plain, names=table.schema.names), sink)
     data = sink.getvalue()
     system, path = resolve(join(place, SLICES, name))
     try:
         write_atomically(system, path, data)
     except OSError as error:
         raise CheckpointError(f"cannot write '{path}': {error}; state could not be saved") from error
-    newest = int(np.max(piece.table.column("slice_start").to_numpy(zero_copy_only=False)))
-    return SliceFile(name, piece.grouping, piece.table.num_rows, data.size, zlib.crc32(data), newest)
+    return SliceFile(name, grouping, table.num_rows, data.size, zlib.crc32(data), newest)
 
 
-def _read(place: str, file: SliceFile) -> pa.RecordBatch:
+def read_file(place: str, file: SliceFile) -> pa.RecordBatch:
+    """The content of a file; CheckpointError where it is missing or damaged."""
     system, path = resolve(join(place, SLICES, file.name))
     remedy = "restore the file from a backup, or start again with an empty checkpoint directory"
     try:

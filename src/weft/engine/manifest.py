@@ -62,7 +62,8 @@ class Layer:
 class Manifest:
     """One committed step; ``token`` names the attempt that made it, ``batch_id`` Spark's last batch in it,
     ``version`` the queries it was made with. ``taken`` is how many of the batch's files have been taken so
-    far, None where it is done."""
+    far, None where it is done. ``watermarks`` are those of each stream where there are several.
+    """
 
     seq: int
     token: str
@@ -74,6 +75,7 @@ class Manifest:
     seen: Mapping[str, int | None]
     layers: tuple[tuple[Layer, ...], ...] = field(default=())
     taken: int | None = None
+    watermarks: Mapping[str, int | None] = field(default_factory=dict)
 
     @property
     def files(self) -> frozenset[str]:

@@ -23,7 +23,7 @@ from weft.errors import QueryError
 from weft.expr import arrow_type, check, check_predicate, sql_type
 from weft.final import check_technique
 from weft.plan import Plan, Tree
-from weft.query import Aggregate, Column, Expr, Query, Window
+from weft.query import Aggregate, Column, Expr, JoinQuery, Query, Window
 from weft.query_json import canonical
 from weft.slicing import SLICERS, Progression, reduce_progressions
 
@@ -332,7 +332,7 @@ def _check_techniques(plan: Plan, entries: Sequence[Entry], parts: Sequence[dict
         check_technique(tree.technique, monoids)
 
 
-def check_names(queries: Sequence[Query]) -> None:
+def check_names(queries: Sequence[Query | JoinQuery]) -> None:
     """Refuse queries of the same name."""
     seen: set[str] = set()
     for query in queries:

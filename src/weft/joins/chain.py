@@ -11,7 +11,7 @@ time that the batch spans; the exact age of each pair decides whom it serves.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -81,6 +81,7 @@ class Chain:
         self.program, self.push = program, push
         self.signs = [Signs(len(program.members)) for _ in program.sides]
         self.union = Union()
+        self.fresh: list[Pairs] = []  # what the last step found
         self._gathered: list[Block] = []
         self.watermarks: list[int | None] = [None, None]
         self.counts = Counts()
@@ -107,7 +108,21 @@ class Chain:
 
         ``watermarks`` are the least times that rows after these can have.
         """
-        new = [self._rows(side, batch) for side, batch in enumerate(batches)]
+        return self.join([self.rows(side, batch) for side, batch in enumerate(batches)], watermarks)
+
+    def join(
+        self,
+        new: Sequence[Rows | None],
+        watermarks: Sequence[int | None],
+        stored: Sequence[Rows | None] | None = None,
+    ) -> dict[str, pa.Table]:
+        """The step of rows made ready by ``rows``.
+
+        Of those, only ``stored`` are kept here, if given: the others probe, and are kept by other chains. A
+        pair of two new rows is found where the row of side 1 is kept.
+        """
+        stored = new if stored is None else stored
+        self.fresh = []
         for side, rows in enumerate(new):
             if rows is None:
                 continue
@@ -116,15 +131,46 @@ class Chain:
             for start, runs in self.sides[1 - side]:
                 for kept in runs:
                     self._join(side, rows, depth > start, kept, start)
-            if side == 0 and new[1] is not None:
-                self._join(0, rows, depth > 0, Kept(new[1]), 0)
+            if side == 0 and stored[1] is not None:
+                self._join(0, rows, depth > 0, Kept(stored[1]), 0)
         self._test()
-        for slices, kept_rows in zip(self.sides, new):
+        for slices, kept_rows in zip(self.sides, stored):
             if kept_rows is not None:
                 slices.insert(kept_rows)
         self.watermarks = list(watermarks)
         self._purge()
         return self._release()
+
+    def restore(
+        self, rows: Iterable[tuple[int, Rows]], pairs: Iterable[Pairs], watermarks: Sequence[int | None]
+    ) -> None:
+        """Take in rows and waiting pairs of a chain of the same program, and what time it was there."""
+        for side, some in rows:
+            self.sides[side].insert(some)
+        for waiting in pairs:
+            self.union.add(waiting)
+        self.watermarks = list(watermarks)
+        self._purge()
+        if (now := self.now) is not None:
+            self.union.release(now)  # these had gone out
+
+    @property
+    def now(self) -> int | None:
+        """The time before which all results have gone out; None while a stream has no watermark."""
+        known = [w for w in self.watermarks if w is not None]
+        return min(known) if len(known) == 2 else None
+
+    def useful(self, side: int, rows: Rows) -> Rows:
+        """The rows that a query can still need, by their exact age."""
+        now = self.watermarks[1 - side]
+        if now is None or not len(rows):
+            return rows
+        mask = self.needed_until(side, rows) > now
+        return rows if mask.all() else rows.take(np.flatnonzero(mask))
+
+    def needed_until(self, side: int, rows: Rows) -> np.ndarray:
+        """The watermark of the other stream at which each row is of no more use."""
+        return rows.times + self._reach(side)[rows.signs]
 
     def reshape(self, ends: Sequence[Sequence[int]]) -> None:
         """Let the slices of each side end elsewhere, by splitting and merging them; no result changes."""
@@ -194,7 +240,7 @@ class Chain:
             if now is not None:
                 slices.purge(now, self._reach(side))
 
-    def _rows(self, side: int, batch: Timed | None) -> Rows | None:
+    def rows(self, side: int, batch: Timed | None) -> Rows | None:
         """New rows made ready: signed, looked up, and without those that can join nothing."""
         if batch is None or not batch.times.size:
             return None
@@ -262,6 +308,7 @@ class Chain:
             self._joined(blocks, self.program.selected),
         )
         self.counts.found += pairs.times.size
+        self.fresh.append(pairs)
         self.union.add(pairs)
 
     def _joined(self, blocks: Sequence[Block], wanted: frozenset[str]) -> pa.RecordBatch:
@@ -282,8 +329,7 @@ class Chain:
 
     def _release(self) -> dict[str, pa.Table]:
         """The results that no later row can precede, in order of time."""
-        known = [w for w in self.watermarks if w is not None]
-        released = self.union.release(min(known)) if len(known) == 2 else None
+        released = None if self.now is None else self.union.release(self.now)
         return dict(self._results(*released)) if released else {}
 
     def _results(self, pairs: Pairs, order: np.ndarray) -> Iterator[tuple[str, pa.Table]]:

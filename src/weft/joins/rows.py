@@ -66,15 +66,15 @@ class Rows:
         >>> Rows.from_batch(rows.to_batch()).table.column("x").to_pylist()
         [3, 4]
         """
-        kept = {name: batch.column(name).to_numpy() for name in batch.schema.names if name in _OWN}
-        table = batch.select([n for n in batch.schema.names if n not in _OWN])
+        kept = {name: batch.column(name).to_numpy() for name in batch.schema.names if name in OWN}
+        table = batch.select([n for n in batch.schema.names if n not in OWN])
         return cls(kept["_time"], kept["_sign"], kept.get("_value", NONE), table)
 
 
 FEW = 8192
 """Rows that cost less to copy than to look at apart from others."""
 
-_OWN = ("_time", "_sign", "_value")
+OWN = ("_time", "_sign", "_value")
 
 
 class Kept(NamedTuple):

@@ -58,7 +58,7 @@ class Union:
         self.waiting = waiting
         if not ready:
             return None
-        pairs = _concat(ready)
+        pairs = concat_pairs(ready)
         return pairs, np.argsort(pairs.times, kind="stable")
 
     def replace_windows(self, windows: Sequence[Windows]) -> None:
@@ -88,7 +88,7 @@ def columns(table: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _concat(some: Sequence[Pairs]) -> Pairs:
+def concat_pairs(some: Sequence[Pairs]) -> Pairs:
     """Several as one; pairs found before a query came lack its columns, and are not its results."""
     fields = {f.name: f for pairs in some for f in pairs.table.schema}
     schema = pa.schema(list(fields.values()))

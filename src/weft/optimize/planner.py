@@ -189,7 +189,7 @@ def window_query(query: Query | QueryBuilder | JoinQuery) -> Query:
         raise QueryError(
             "it joins streams, and this runs window queries over one",
             query=query.name,
-            hint="run joins in this process, with weft.run(queries, {stream: batches}, time=...)",
+            hint="give its streams by name, to weft.run or weft.stream: {stream: batches or source}",
         )
     return query if isinstance(query, Query) else query.build()
 

@@ -3,8 +3,9 @@
 from weft.files import Files
 from weft.progress import Progress
 from weft.spark.batch import share
+from weft.spark.join_stream import JoinStream
 from weft.spark.run import Run
 from weft.spark.session import session
 from weft.spark.stream import stream
 
-__all__ = ["Files", "Progress", "Run", "session", "share", "stream"]
+__all__ = ["Files", "JoinStream", "Progress", "Run", "session", "share", "stream"]

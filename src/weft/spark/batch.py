@@ -98,7 +98,7 @@ class _Far:
         frame: DataFrame,
         input: Input,
         program: Program,
-        carried: Carried,
+        carried: Carried[Program],
         step: Step,
         tables: CarriedTables,
     ) -> None:

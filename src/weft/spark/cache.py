@@ -8,8 +8,11 @@ while it is changed: a task that fails leaves none behind.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 from weft.engine.layers import catch_up, rebuild
+from weft.engine.manifest import Layer
 from weft.engine.migrate import Migration
 from weft.engine.program import Program
 from weft.engine.state import State
@@ -17,27 +20,46 @@ from weft.spark.step import Saved
 
 MOST_BYTES = 1 << 30
 
-_held: OrderedDict[tuple[str, int], tuple[str, State]] = OrderedDict()
+
+class Held(Protocol):
+    """A state; ``bytes`` is about how much memory it takes."""
+
+    @property
+    def bytes(self) -> int:
+        """Its size."""
+        ...
+
+
+_held: OrderedDict[tuple[str, int], tuple[str, Held]] = OrderedDict()
 
 
 def take(saved: Saved, bucket: int, watermark: int | None, program: Program) -> tuple[State, str]:
     """The state of a bucket after the last step, and how it was had: held, caught up, or rebuilt."""
+    state, newer, how = find(saved, bucket)
+    if state is None:
+        return rebuild(saved.place, newer, bucket, watermark, program), how
+    if state.program.version != program.version:
+        state = Migration(state.program.layout, program).state(state)
+    if how != "held":
+        catch_up(saved.place, state, newer, watermark)
+    return state, how
+
+
+def find(saved: Saved, bucket: int) -> tuple[Any, Sequence[Layer], str]:
+    """What is held of a bucket, or None, the layers that it lacks, and how the state is had of them."""
     layers = saved.layers[bucket] if saved.layers else ()
     token, state = _held.pop((saved.place, bucket), ("", None))
-    if state is not None and state.program.version != program.version:
-        state = Migration(state.program.layout, program).state(state)
     if state is not None and token == saved.before:
-        return state, "held"
+        return state, (), "held"
     if state is not None and token in saved.history:
         age = saved.history[token]
         newer = [layer for layer in layers if layer.last > age]
         if all(layer.first > age for layer in newer):
-            catch_up(saved.place, state, newer, watermark)
-            return state, "caught up"
-    return rebuild(saved.place, layers, bucket, watermark, program), "rebuilt"
+            return state, newer, "caught up"
+    return None, layers, "rebuilt"
 
 
-def keep(saved: Saved, bucket: int, state: State) -> None:
+def keep(saved: Saved, bucket: int, state: Held) -> None:
     """Hold on to the state that a step made; the oldest are let go where they take too much memory."""
     _held[saved.place, bucket] = (saved.token, state)
     size = sum(state.bytes for _, state in _held.values())

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ from pyspark.sql.functions import col
 
 from weft.engine.partial import Seen
 from weft.engine.program import Program
+from weft.query import JoinQuery, Query
 from weft.spark.failure import surfaced
 from weft.spark.inputs import NoRows, SparkRows
 from weft.spark.payload import LATE, NOTE, ROWS, Parcel, from_batches
@@ -30,20 +31,32 @@ class Outcome:
     seen: Seen
     watermark: int | None
     reports: tuple[dict[str, Any], ...]
-    late: pa.Table | None
+    late: pa.Table | None = None
+    watermarks: Mapping[str, int | None] = field(default_factory=dict)
+
+
+Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def plan_job(
-    frame: DataFrame, input: Input, program: Carried, step: Step, tables: CarriedTables
+    frame: DataFrame, input: Input, program: Carried[Program], step: Step, tables: CarriedTables
 ) -> DataFrame:
     """The job as a DataFrame of parcels: notes and results."""
-    partials = frame.mapInArrow(MapTask(program, step, input, tables), ROWS)
-    buckets = partials.repartitionById(step.buckets, "bucket")
-    return buckets.mapInArrow(BucketTask(program, step), ROWS)
+    return plan_tasks(frame, MapTask(program, step, input, tables), BucketTask(program, step), step.buckets)
+
+
+def plan_tasks(frame: DataFrame, map: Task, bucket: Task, buckets: int) -> DataFrame:
+    """Map tasks over a frame's partitions, and a task for each bucket behind them."""
+    return frame.mapInArrow(map, ROWS).repartitionById(buckets, "bucket").mapInArrow(bucket, ROWS)
 
 
 def run_job(
-    frame: DataFrame, input: Input, program: Program, carried: Carried, step: Step, tables: CarriedTables
+    frame: DataFrame,
+    input: Input,
+    program: Program,
+    carried: Carried[Program],
+    step: Step,
+    tables: CarriedTables,
 ) -> Outcome:
     """Run a job and gather what its buckets say."""
     with surfaced(), shipping(frame.sparkSession):
@@ -52,7 +65,7 @@ def run_job(
     if not parcels:
         # Spark plans nothing at all for a frame without partitions; the buckets must run all the same.
         return run_job(one_task(frame.sparkSession), NoRows(), program, carried, step, tables)
-    return _outcome(parcels, program)
+    return outcome_of(parcels, program.queries)
 
 
 def rows_of(frame: DataFrame, program: Program) -> tuple[DataFrame, Input]:
@@ -66,12 +79,15 @@ def one_task(spark: SparkSession, tasks: int = 1) -> DataFrame:
     return spark.range(0, tasks, 1, tasks)
 
 
-def _outcome(parcels: Sequence[Parcel], program: Program) -> Outcome:
+def outcome_of(parcels: Sequence[Parcel], queries: Sequence[Query | JoinQuery]) -> Outcome:
+    """What the parcels of bucket tasks say."""
     reports = [p.note for p in sorted(parcels, key=lambda p: p.bucket) if p.tag == NOTE]
     tables: dict[int, list[pa.Table]] = {}
     for parcel in sorted(parcels, key=lambda p: (p.tag, p.bucket)):
         if parcel.tag != NOTE:
             tables.setdefault(parcel.tag, []).append(parcel.table)
     late = pa.concat_tables(tables.pop(LATE)) if LATE in tables else None
-    results = {program.queries[tag].name: pa.concat_tables(found) for tag, found in tables.items()}
-    return Outcome(results, Seen(**reports[0]["seen"]), reports[0]["watermark"], tuple(reports), late)
+    results = {queries[tag].name: pa.concat_tables(found) for tag, found in tables.items()}
+    one = reports[0]  # all buckets have heard the same of the rows
+    seen, marks = Seen(**one["seen"]), one.get("watermarks", {})
+    return Outcome(results, seen, one["watermark"], tuple(reports), late, marks)

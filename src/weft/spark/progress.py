@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from weft.engine.program import Program
 from weft.engine.sharing import Choice, total
 from weft.progress import Progress
 from weft.spark.job import Outcome
@@ -13,8 +12,10 @@ from weft.spark.job import Outcome
 
 def measured(
     outcome: Outcome,
-    program: Program,
     *,
+    version: int,
+    queries: int,
+    cost: float,
     seq: int,
     batch_id: int,
     kind: str,
@@ -30,9 +31,9 @@ def measured(
         seq=seq,
         batch_id=batch_id,
         kind=kind,
-        version=program.version,
-        queries=len(program.queries),
-        cost=program.plan.cost,
+        version=version,
+        queries=queries,
+        cost=cost,
         rows=outcome.seen.rows,
         rows_per_second=outcome.seen.rows / seconds if seconds else 0.0,
         late=outcome.seen.late,

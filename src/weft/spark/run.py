@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, Generic
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
@@ -23,22 +23,23 @@ from weft.engine.registry import Change
 from weft.plan import Plan
 from weft.progress import Progress
 from weft.query import Query
+from weft.spark.committing import Committing, P, Stopped
 from weft.spark.failure import surfaced, translated
 from weft.spark.sources import Batches
-from weft.spark.steps import Steps, Stopped
+from weft.spark.steps import Steps
 from weft.tables import TableSource
 
 REMEMBERED = 1000
 
 
-class Run(Background):
+class Running(Background, Generic[P]):
     """A stream that runs until it ends, fails or is stopped; ``with`` stops it at the end of the block."""
 
     def __init__(
         self,
         writer: DataStreamWriter,
-        steps: Steps,
-        batches: Batches,
+        steps: Committing[P],
+        batches: Batches[P],
         idle: float | None,
         close_at_end: bool,
         on_progress: Callable[[Progress], Any] | None,
@@ -56,35 +57,6 @@ class Run(Background):
         self._watcher.start()
 
     @property
-    def program(self) -> Program:
-        """What runs, compiled."""
-        return self._steps.program
-
-    @property
-    def plan(self) -> Plan:
-        """What runs."""
-        return self._steps.program.plan
-
-    def queries(self) -> tuple[Query, ...]:
-        """The queries that are answered."""
-        return self._steps.program.queries
-
-    def add(self, query: Query | QueryBuilder | str, name: str | None = None) -> Future[Change]:
-        """Let a query (or one in SQL) join with the next batch; what is wrong with it is raised at once.
-
-        The future has a ``Change`` once a batch has taken it: from which window on the query is exact.
-        """
-        return self._steps.registry.add(query, name)
-
-    def drop(self, name: str) -> Future[Change]:
-        """Let a query leave before the next batch; its open windows are not answered."""
-        return self._steps.registry.drop(name)
-
-    def replace(self, query: Query | QueryBuilder | str, name: str | None = None) -> Future[Change]:
-        """Let a query take the place of the one of its name, with the next batch."""
-        return self._steps.registry.replace(query, name)
-
-    @property
     def progress(self) -> list[Progress]:
         """What the latest steps did, oldest first."""
         return list(self._progress)
@@ -93,17 +65,6 @@ class Run(Background):
     def last_progress(self) -> Progress | None:
         """What the latest step did."""
         return self._progress[-1] if self._progress else None
-
-    def set_lateness(self, lateness: str | datetime.timedelta) -> None:
-        """Wait for so long for rows out of order, from the next batch on; the watermark never goes back.
-
-        It holds for runs that go on with the checkpoint, until one is started with another ``lateness``.
-        """
-        self._steps.lateness = parse_duration(lateness, "lateness")
-
-    def replace_table(self, name: str, table: TableSource) -> None:
-        """Join another table under this name, from the next batch on; JobError if it cannot be used."""
-        self._steps.tables.replace(name, table, self._steps.program)
 
     def stop(self) -> None:
         """Stop after the step that is being made; windows still open stay so, for the next run."""
@@ -157,7 +118,6 @@ class Run(Background):
             self._on_progress(progress)
 
     def _finish(self) -> None:
-        self._steps.registry.close()
         try:
             self._steps.close()
         except Exception as error:
@@ -165,3 +125,49 @@ class Run(Background):
         if self._folder is not None:
             self._folder.cleanup()
         self._ended.set()
+
+
+class Run(Running[Program]):
+    """A stream of window queries, which may come and go while it runs."""
+
+    _steps: Steps
+
+    @property
+    def program(self) -> Program:
+        """What runs, compiled."""
+        return self._steps.program
+
+    @property
+    def plan(self) -> Plan:
+        """What runs."""
+        return self._steps.program.plan
+
+    def queries(self) -> tuple[Query, ...]:
+        """The queries that are answered."""
+        return self._steps.program.queries
+
+    def add(self, query: Query | QueryBuilder | str, name: str | None = None) -> Future[Change]:
+        """Let a query (or one in SQL) join with the next batch; what is wrong with it is raised at once.
+
+        The future has a ``Change`` once a batch has taken it: from which window on the query is exact.
+        """
+        return self._steps.registry.add(query, name)
+
+    def drop(self, name: str) -> Future[Change]:
+        """Let a query leave before the next batch; its open windows are not answered."""
+        return self._steps.registry.drop(name)
+
+    def replace(self, query: Query | QueryBuilder | str, name: str | None = None) -> Future[Change]:
+        """Let a query take the place of the one of its name, with the next batch."""
+        return self._steps.registry.replace(query, name)
+
+    def set_lateness(self, lateness: str | datetime.timedelta) -> None:
+        """Wait for so long for rows out of order, from the next batch on; the watermark never goes back.
+
+        It holds for runs that go on with the checkpoint, until one is started with another ``lateness``.
+        """
+        self._steps.lateness = parse_duration(lateness, "lateness")
+
+    def replace_table(self, name: str, table: TableSource) -> None:
+        """Join another table under this name, from the next batch on; JobError if it cannot be used."""
+        self._steps.tables.replace(name, table, self._steps.program)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -18,27 +18,28 @@ from weft.spark.job import one_task, rows_of
 from weft.spark.pace import Pace
 from weft.spark.tasks import Input
 
+P = TypeVar("P", contravariant=True)
 NAMES_ONLY = "path string, modificationTime timestamp, length bigint, content binary"
 
 
-Rows = Callable[[Program], tuple[DataFrame, Input, tuple[str, ...]]]
+Rows = Callable[[P], tuple[DataFrame, Any, tuple[str, ...]]]
 """Gives a step's rows for a program: a frame, how its tasks read them, and the files left out."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Part(Generic[P]):
     """What one step takes of a batch; ``taken`` is how many of its files are taken then, None: all."""
 
-    rows: Rows
+    rows: Rows[P]
     taken: int | None = None
 
 
-class Batches(Protocol):
+class Batches(Protocol[P]):
     """A source of micro-batches."""
 
     frame: DataFrame
 
-    def parts(self, batch: DataFrame, taken: int) -> Iterator[Part]:
+    def parts(self, batch: DataFrame, taken: int) -> Iterator[Part[P]]:
         """One of Spark's batches as one or more steps, without the files that were taken before.
 
         The next is asked for when the step is done.
@@ -53,7 +54,7 @@ class FrameBatches:
         # With all its columns: a query that joins later may read any of them.
         self.frame = frame
 
-    def parts(self, batch: DataFrame, taken: int) -> Iterator[Part]:
+    def parts(self, batch: DataFrame, taken: int) -> Iterator[Part[Program]]:
         """The columns of the batch that are read, in one step."""
         yield Part(lambda program: (*rows_of(batch, program), ()))
 
@@ -66,18 +67,10 @@ class FilesBatches:
     """
 
     def __init__(self, files: Files, spark: SparkSession, pace: Pace | None = None) -> None:
-        if len(files.places) != 1:
-            raise JobError("a stream of files needs one path; give a folder or a glob, not a list")
         self.files, self.spark, self.pace = files, spark, pace
-        reader = (
-            spark.readStream.format("binaryFile").schema(NAMES_ONLY).option("recursiveFileLookup", "true")
-        )
-        if files.max_files_per_batch is not None:
-            reader = reader.option("maxFilesPerTrigger", files.max_files_per_batch)
-        with surfaced():
-            self.frame = reader.load(files.places[0]).select("path", "length", "modificationTime")
+        self.frame = names_of(files, spark)
 
-    def parts(self, batch: DataFrame, taken: int) -> Iterator[Part]:
+    def parts(self, batch: DataFrame, taken: int) -> Iterator[Part[Program]]:
         """The batch's files, all at once, or as many as take as long as was asked for."""
         found = sorted((row.modificationTime, row.path, row.length) for row in batch.collect())
         files = [Found(path, size) for _, path, size in found]
@@ -92,7 +85,7 @@ class FilesBatches:
             seconds = time.perf_counter() - began
             self.pace.learn(sum(f.size for f in now), seconds, full=taken < len(files))
 
-    def _rows(self, batch: DataFrame, files: list[Found]) -> Rows:
+    def _rows(self, batch: DataFrame, files: list[Found]) -> Rows[Program]:
         """The files, shared out to tasks."""
 
         def rows(program: Program) -> tuple[DataFrame, Input, tuple[str, ...]]:
@@ -101,3 +94,14 @@ class FilesBatches:
             return one_task(batch.sparkSession, len(shares)), FileRows(self.files, shares), tuple(skipped)
 
         return rows
+
+
+def names_of(files: Files, spark: SparkSession) -> DataFrame:
+    """A stream of the names, lengths and times of files."""
+    if len(files.places) != 1:
+        raise JobError("a stream of files needs one path; give a folder or a glob, not a list")
+    reader = spark.readStream.format("binaryFile").schema(NAMES_ONLY).option("recursiveFileLookup", "true")
+    if files.max_files_per_batch is not None:
+        reader = reader.option("maxFilesPerTrigger", files.max_files_per_batch)
+    with surfaced():
+        return reader.load(files.places[0]).select("path", "length", "modificationTime")

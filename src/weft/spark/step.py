@@ -6,13 +6,14 @@ import pickle
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from pyspark import cloudpickle
 
 from weft.engine.manifest import Layer
 from weft.engine.partial import Seen
-from weft.engine.program import Program
+
+P = TypeVar("P")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,21 +63,21 @@ class Step:
         return now if self.watermark is None else max(now, self.watermark)
 
 
-class Carried:
+class Carried(Generic[P]):
     """A program on its way to tasks: a worker unpacks it once, and keeps it for the tasks that follow."""
 
-    _unpacked: ClassVar[dict[str, Program]] = {}
+    _unpacked: ClassVar[dict[str, Any]] = {}
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: P) -> None:
         self.name = uuid.uuid4().hex
         # Aggregates hold functions, also ones that cannot be imported by name.
         self.data: bytes = cloudpickle.dumps(program)  # type: ignore[no-untyped-call]
 
-    def unpack(self) -> Program:
+    def unpack(self) -> P:
         """The program."""
         program = self._unpacked.get(self.name)
         if program is None:
             if len(self._unpacked) >= 16:
                 self._unpacked.clear()
             program = self._unpacked[self.name] = pickle.loads(self.data)
-        return program
+        return program  # type: ignore[no-any-return]

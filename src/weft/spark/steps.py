@@ -1,19 +1,11 @@
-"""Steps of a stream, one at a time: run the job, deliver to the sink, publish the manifest.
-
-In this order a crash anywhere is harmless: before the manifest the step never happened, and is made again
-under the same number, which replaces what the sink got; after it, Spark's replay of the batch is skipped.
-"""
+"""The steps of a stream of window queries: between two of them, queries may change."""
 
 from __future__ import annotations
 
-import threading
-import time
-import uuid
-from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from weft.engine.final import closing_time
 from weft.engine.late import NAME as LATE_ROWS
@@ -26,28 +18,19 @@ from weft.engine.program import Program
 from weft.engine.registry import Registry
 from weft.engine.store import SliceStore
 from weft.engine.versions import Version
-from weft.errors import JobError, WeftError
-from weft.progress import Progress
 from weft.query import Query
 from weft.sinks import Sink
-from weft.spark.inputs import NoRows
-from weft.spark.job import Outcome, one_task, run_job
-from weft.spark.progress import measured
-from weft.spark.sources import Part
+from weft.spark.committing import Committing, deliver_to
+from weft.spark.job import Outcome, run_job
 from weft.spark.step import Carried, Saved, Step
 from weft.spark.tables import Sender
+from weft.spark.tasks import Input
 from weft.tables import Tables
 
-REMEMBERED = 64
 
-
-class Stopped(Exception):
-    """Raised instead of making a step once the stream has been stopped, so that Spark keeps its batch."""
-
-
-class Steps:
-    """The steps of one stream over one checkpoint; ``stream`` is its name for the sink, ``late`` a sink for
-    late rows. ``lateness`` may be set at any time, and holds from the next step on."""
+class Steps(Committing[Program]):
+    """The steps of window queries, which come and go; ``late`` is a sink for late rows. ``lateness`` may be
+    set at any time, and holds from the next step on."""
 
     def __init__(
         self,
@@ -61,16 +44,11 @@ class Steps:
         tables: Tables,
         late: Sink | None = None,
     ) -> None:
-        self.spark, self.registry, self.store, self.sink = spark, registry, store, sink
-        self.stream, self.base, self.tables, self.late = stream, base, tables, late
-        self.buckets = registry.program.buckets
-        self.stopped = False
-        self._lock = threading.Lock()
-        self._session = spark.newSession()
+        super().__init__(spark, store, sink, lateness, stream, registry.program.buckets)
+        self.registry, self.base, self.tables, self.late = registry, base, tables, late
         self._carried = Carried(registry.program)
         self._sender = Sender(spark, tables)
         self._written, self._next_version = store.version(), store.next_version()
-        self._history = {store.last.token: store.last.seq} if store.last else {}
         self._schemas: dict[str, tuple[Query, pa.Schema]] = {}
         self._base_lateness = self._lateness = self.lateness = lateness
         if self._written is not None and self._written.base_lateness == lateness:
@@ -85,79 +63,41 @@ class Steps:
         """What runs."""
         return self.registry.program
 
-    def batch(self, batch_id: int, part: Part) -> Progress | None:
-        """Make a step of one of Spark's batches, or of a part of it, unless the batch has been committed."""
-        with self._lock:
-            if self.stopped:
-                raise Stopped
-            if self.store.is_done(batch_id):
-                return None
-            return self._make("batch", batch_id, part)
+    @property
+    def version(self) -> int:
+        """The version of the queries that run."""
+        return self.program.version
 
-    def flush(self) -> Progress | None:
-        """Answer every window that holds a row so far; None where none is open."""
-        with self._lock:
-            if self.stopped:
-                raise Stopped
-            last = self.store.last
-            if last is None or last.seen["max_time"] is None:
-                return None
-            until = closing_time(self.program, last.seen["max_time"])
-            if last.watermark is not None and last.watermark >= until:
-                return None
-            nothing = Part(lambda _: (one_task(self._session), NoRows(), ()), last.taken)
-            return self._make("flush", last.batch_id, nothing)
+    @property
+    def cost(self) -> float:
+        """What the plan should cost."""
+        return self.program.plan.cost
 
-    def stop(self) -> None:
-        """Make no step after the one that is being made."""
-        with self._lock:
-            self.stopped = True
+    def close(self) -> None:
+        """Called once, after the last step."""
+        self.registry.close()
+        try:
+            super().close()
+        finally:
+            if self.late is not None:
+                self.late.close()
 
-    def _make(self, kind: str, batch_id: int, part: Part) -> Progress:
-        began = time.perf_counter()
-        last = self.store.last
-        seq = last.seq + 1 if last else 1
-        self._change(seq)
-        frame, input, skipped = part.rows(self.program)
-        saved = Saved(
-            place=self.store.place,
-            seq=seq,
-            token=uuid.uuid4().hex[:12],
-            before=last.token if last else None,
-            layers=self._layers(last) if last else (),
-            history=dict(self._history),
-        )
+    def _run(self, frame: DataFrame, input: Input, saved: Saved, until: int | None) -> Outcome:
         step = Step(
             buckets=self.buckets,
-            watermark=last.watermark if last else None,
+            watermark=self.store.last.watermark if self.store.last else None,
             lateness=self._lateness,
-            until=self._closing(last) if kind == "flush" else None,
+            until=until,
             saved=saved,
             keep_late=self.late is not None,
         )
-        listed = time.perf_counter()
         tables = self._sender.carried(self.program)
-        outcome = run_job(frame, input, self.program, self._carried, step, tables)
-        ran = time.perf_counter()
-        self._deliver(outcome, saved.seq)
-        delivered = time.perf_counter()
-        self._publish(outcome, saved, kind, batch_id, part.taken)
-        done = time.perf_counter()
-        return measured(
-            outcome,
-            self.program,
-            seq=saved.seq,
-            batch_id=batch_id,
-            kind=kind,
-            seconds=done - began,
-            laps={
-                "list": listed - began,
-                "job": ran - listed,
-                "sink": delivered - ran,
-                "commit": done - delivered,
-            },
-            skipped=skipped,
-        )
+        return run_job(frame, input, self.program, self._carried, step, tables)
+
+    def _deliver(self, outcome: Outcome, seq: int) -> None:
+        super()._deliver(outcome, seq)
+        if self.late is not None:
+            deliver_to(self.late, {} if outcome.late is None else {LATE_ROWS: outcome.late}, seq)
 
     def _change(self, seq: int) -> None:
         """Take the changes asked for, and write down what the step is made with, unless that was done."""
@@ -217,50 +157,3 @@ class Steps:
         return tuple(
             tuple(needed_anew(layer, migrations[layer.version]) for layer in layers) for layers in last.layers
         )
-
-    def _deliver(self, outcome: Outcome, seq: int) -> None:
-        _deliver_to(self.sink, outcome.results, seq)
-        if self.late is not None:
-            _deliver_to(self.late, {} if outcome.late is None else {LATE_ROWS: outcome.late}, seq)
-
-    def close(self) -> None:
-        """Close the sinks."""
-        try:
-            self.sink.close()
-        finally:
-            if self.late is not None:
-                self.late.close()
-
-    def _publish(self, outcome: Outcome, saved: Saved, kind: str, batch_id: int, taken: int | None) -> None:
-        last = self.store.last
-        before = Seen(**last.seen) if last else Seen()  # type: ignore[arg-type]
-        layers = tuple(tuple(map(Layer.from_dict, report["layers"])) for report in outcome.reports)
-        self.store.publish(
-            Manifest(
-                seq=saved.seq,
-                token=saved.token,
-                kind=kind,
-                batch_id=batch_id,
-                version=self.program.version,
-                buckets=self.buckets,
-                watermark=outcome.watermark,
-                seen=asdict(before + outcome.seen),
-                layers=layers,
-                taken=taken,
-            )
-        )
-        self._history[saved.token] = saved.seq
-        while len(self._history) > REMEMBERED:
-            del self._history[next(iter(self._history))]
-
-
-def _deliver_to(sink: Sink, results: Mapping[str, pa.Table], seq: int) -> None:
-    try:
-        sink.deliver(results, seq)
-    except WeftError:
-        raise
-    except Exception as error:
-        raise JobError(
-            f"the sink {type(sink).__name__} failed at step {seq}: {error}; "
-            "the step is not committed, and is made again by the next run"
-        ) from error

@@ -1,12 +1,12 @@
-"""``stream``: many window queries over one stream, exactly once; Spark drives, keeps offsets and replays."""
+"""``stream``: many queries over one stream, or joins of several, exactly once; Spark drives and replays."""
 
 from __future__ import annotations
 
 import datetime
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, overload
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -19,12 +19,17 @@ from weft.engine.store import SliceStore
 from weft.errors import JobError
 from weft.files import Files
 from weft.filesystem import join, uri
+from weft.join_builder import JoinBuilder
+from weft.join_run import built, time_of
 from weft.optimize import LivePlanner
 from weft.optimize.planner import window_query
 from weft.plan import Plan
 from weft.progress import Progress
 from weft.query import JoinQuery, Query
 from weft.sinks import CheckingSink, Sink
+from weft.spark.join_sources import batches_of
+from weft.spark.join_steps import JoinSteps
+from weft.spark.join_stream import JoinStream, check_same, compile_stream
 from weft.spark.pace import Pace
 from weft.spark.prepare import check_buckets, schema_of, session_of
 from weft.spark.run import Run
@@ -34,6 +39,7 @@ from weft.spark.steps import Steps
 from weft.tables import Tables, TableSource
 
 
+@overload
 def stream(
     source: DataFrame | Files,
     queries: Iterable[Query | QueryBuilder | JoinQuery] | Plan,
@@ -54,8 +60,58 @@ def stream(
     tables: Mapping[str, TableSource] | None = None,
     late: Sink | None = None,
     target_batch: str | datetime.timedelta | None = None,
-) -> Run:
+) -> Run: ...
+
+
+@overload
+def stream(
+    source: Mapping[str, DataFrame | Files],
+    queries: Iterable[Query | QueryBuilder | JoinQuery | JoinBuilder] | Plan,
+    time: str | Mapping[str, str],
+    *,
+    sink: Sink | Callable[..., Any],
+    lateness: str | datetime.timedelta = "0 s",
+    checkpoint: str | os.PathLike[str] | None = None,
+    trigger: str | None = None,
+    buckets: int | None = None,
+    idle_timeout: str | datetime.timedelta | None = None,
+    close_at_end: bool = False,
+    on_progress: Callable[[Progress], Any] | None = None,
+    spark: SparkSession | None = None,
+    strategy: str = "share-all",
+    technique: str = "auto",
+    strict: bool = False,
+    tables: Mapping[str, TableSource] | None = None,
+    late: Sink | None = None,
+    target_batch: str | datetime.timedelta | None = None,
+) -> Run | JoinStream: ...
+
+
+def stream(
+    source: DataFrame | Files | Mapping[str, DataFrame | Files],
+    queries: Iterable[Query | QueryBuilder | JoinQuery | JoinBuilder] | Plan,
+    time: str | Mapping[str, str],
+    *,
+    sink: Sink | Callable[..., Any],
+    lateness: str | datetime.timedelta = "0 s",
+    checkpoint: str | os.PathLike[str] | None = None,
+    trigger: str | None = None,
+    buckets: int | None = None,
+    idle_timeout: str | datetime.timedelta | None = None,
+    close_at_end: bool = False,
+    on_progress: Callable[[Progress], Any] | None = None,
+    spark: SparkSession | None = None,
+    strategy: str = "share-all",
+    technique: str = "auto",
+    strict: bool = False,
+    tables: Mapping[str, TableSource] | None = None,
+    late: Sink | None = None,
+    target_batch: str | datetime.timedelta | None = None,
+) -> Run | JoinStream:
     """Answer all queries over a streaming DataFrame, or over files as they arrive; returns at once.
+
+    For joins, ``source`` is a mapping from each stream to its DataFrame or files, and ``time`` names the time
+    column of all streams or of each.
 
     ``trigger`` is None (a batch as soon as the last is done), an interval such as ``"5 seconds"``, or
     ``"available now"``: take what is there and end. Then ``close_at_end`` answers the windows still open.
@@ -70,25 +126,34 @@ def stream(
     checkpoint has the queries that were there at its end; those given here are compared with those given at
     the start before, and what has changed among them changes with the first batch.
     """
+    if isinstance(source, Mapping):
+        asked = queries.queries if isinstance(queries, Plan) else tuple(map(built, queries))
+        if len(source) > 1 or any(isinstance(q, JoinQuery) for q in asked):
+            if tables:
+                raise JobError("static tables cannot be joined to joins of streams; leave tables= out")
+            pace = _pace(lateness, idle_timeout, trigger, close_at_end)
+            return _stream_joins(
+                source, asked, time, sink, pace, checkpoint, buckets, on_progress, spark, strict
+            )
+        ((stream, source),) = source.items()
+        queries = queries if isinstance(queries, Plan) else asked
+        time = time if isinstance(time, str) else time_of(time, stream)
+    if not isinstance(time, str):
+        raise JobError("one stream has one time column; give time='ts'")
     session = session_of(source, spark)
     if isinstance(source, DataFrame) and not source.isStreaming:
         raise JobError("this DataFrame is not a stream; make it with spark.readStream, or use weft.share")
-    waiting = parse_duration(lateness, "lateness")
-    idle = None if idle_timeout is None else parse_duration(idle_timeout, "idle_timeout") / 1e6
-    pace = None if target_batch is None else Pace(parse_duration(target_batch, "target_batch") / 1e6)
-    if pace is not None and not isinstance(source, Files):
+    pace = _pace(lateness, idle_timeout, trigger, close_at_end)
+    steady = None if target_batch is None else Pace(parse_duration(target_batch, "target_batch") / 1e6)
+    if steady is not None and not isinstance(source, Files):
         raise JobError("target_batch needs a source of files that weft reads itself, weft.Files")
-    trigger_options = read_trigger(trigger)
-    if close_at_end and "availableNow" not in trigger_options:
-        raise JobError("close_at_end needs an end: set trigger='available now', or use idle_timeout")
-    kept = None if checkpoint is not None else tempfile.TemporaryDirectory(prefix="weft-stream-")
-    place = uri(checkpoint if kept is None else kept.name)  # type: ignore[arg-type]
+    kept, place = _place(checkpoint)
     store = SliceStore(place)
     buckets = store.last.buckets if store.last else check_buckets(buckets, session)
     sink, beside = as_sink(sink, session), Tables(tables)
     given = queries if isinstance(queries, Plan) else None
     planner = LivePlanner.of(given) if given else LivePlanner(strategy, technique, buckets)
-    base = tuple(map(window_query, queries.queries if isinstance(queries, Plan) else queries))
+    base = tuple(window_query(built(q)) for q in (queries.queries if isinstance(queries, Plan) else queries))
     check_names(base)
     schema = source.stream_schema() if isinstance(source, Files) else schema_of(source)
     before = store.version()
@@ -106,10 +171,75 @@ def stream(
     if before is not None:
         registry.rebase(before.base, base)
     named = store.stream if kept is None else "run"
-    steps = Steps(session, registry, store, sink, waiting, named, base, beside, late)
-    batches = FilesBatches(source, session, pace) if isinstance(source, Files) else FrameBatches(source)
-    writer = batches.frame.writeStream.option("checkpointLocation", join(place, "spark"))
-    return Run(_triggered(writer, trigger_options), steps, batches, idle, close_at_end, on_progress, kept)
+    steps = Steps(session, registry, store, sink, pace.lateness, named, base, beside, late)
+    batches = FilesBatches(source, session, steady) if isinstance(source, Files) else FrameBatches(source)
+    writer = pace.writer(batches.frame, place)
+    return Run(writer, steps, batches, pace.idle, close_at_end, on_progress, kept)
+
+
+def _stream_joins(
+    sources: Mapping[str, DataFrame | Files],
+    queries: Sequence[Query | JoinQuery],
+    time: str | Mapping[str, str],
+    sink: Sink | Callable[..., Any],
+    pace: _Pace,
+    checkpoint: str | os.PathLike[str] | None,
+    buckets: int | None,
+    on_progress: Callable[[Progress], Any] | None,
+    spark: SparkSession | None,
+    strict: bool,
+) -> JoinStream:
+    """``stream`` for joins."""
+    joins = compile_stream(sources, queries, time, strict)
+    read = {stream: sources[stream] for stream in joins.streams}
+    session = session_of(read[joins.streams[0]], spark)
+    batches = batches_of(read, session, joins)
+    kept, place = _place(checkpoint)
+    store = SliceStore(place)
+    check_same(store, joins)
+    buckets = store.last.buckets if store.last else check_buckets(buckets, session)
+    named = store.stream if kept is None else "run"
+    steps = JoinSteps(session, joins, store, as_sink(sink, session), pace.lateness, named, buckets)
+    writer = pace.writer(batches.frame, place)
+    return JoinStream(writer, steps, batches, pace.idle, pace.close_at_end, on_progress, kept)
+
+
+class _Pace(NamedTuple):
+    """How a stream deals with time: microseconds that rows may be late, seconds without any, the trigger."""
+
+    lateness: int
+    idle: float | None
+    trigger: dict[str, Any]
+    close_at_end: bool
+
+    def writer(self, frame: DataFrame, place: str) -> DataStreamWriter:
+        """Spark's writer of a stream over a checkpoint."""
+        writer = frame.writeStream.option("checkpointLocation", join(place, "spark"))
+        return writer.trigger(**self.trigger) if self.trigger else writer
+
+
+def _pace(
+    lateness: str | datetime.timedelta,
+    idle_timeout: str | datetime.timedelta | None,
+    trigger: str | None,
+    close_at_end: bool,
+) -> _Pace:
+    waiting = parse_duration(lateness, "lateness")
+    idle = None if idle_timeout is None else parse_duration(idle_timeout, "idle_timeout") / 1e6
+    options = read_trigger(trigger)
+    if close_at_end and "availableNow" not in options:
+        raise JobError("close_at_end needs an end: set trigger='available now', or use idle_timeout")
+    return _Pace(waiting, idle, options, close_at_end)
+
+
+def _place(
+    checkpoint: str | os.PathLike[str] | None,
+) -> tuple[tempfile.TemporaryDirectory[str] | None, str]:
+    """A folder that ends with the run where there is no checkpoint, and where the state is kept."""
+    if checkpoint is not None:
+        return None, uri(checkpoint)
+    kept = tempfile.TemporaryDirectory(prefix="weft-stream-")
+    return kept, uri(kept.name)
 
 
 def read_trigger(trigger: str | None) -> dict[str, Any]:
@@ -124,7 +254,3 @@ def read_trigger(trigger: str | None) -> dict[str, Any]:
     if interval is None:
         return {"availableNow": True}
     return {"processingTime": f"{interval // 1000} milliseconds"}
-
-
-def _triggered(writer: DataStreamWriter, options: dict[str, Any]) -> DataStreamWriter:
-    return writer.trigger(**options) if options else writer

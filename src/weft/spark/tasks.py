@@ -48,18 +48,18 @@ class Input(Protocol):
 class MapTask:
     """Rows in, partials out."""
 
-    program: Carried
+    program: Carried[Program]
     step: Step
     input: Input
     tables: CarriedTables
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Called by Spark with the rows of one partition."""
-        return _tidy(to_batches(self._parcels(batches)))
+        return tidy(to_batches(self._parcels(batches)))
 
     def _parcels(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Parcel]:
         began = time.perf_counter()
-        program, origin = self.program.unpack(), _partition()
+        program, origin = self.program.unpack(), partition()
         seen = Seen()
         skipped: list[str] = []
         pieces = _Gathered(program)
@@ -87,21 +87,21 @@ class MapTask:
 class BucketTask:
     """Partials in, results out; the state is kept in the slice store if there is one."""
 
-    program: Carried
+    program: Carried[Program]
     step: Step
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Called by Spark with the parcels of one bucket."""
-        return _tidy(to_batches(self._parcels(batches)))
+        return tidy(to_batches(self._parcels(batches)))
 
     def _parcels(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Parcel]:
-        program, bucket, step = self.program.unpack(), _partition(), self.step
-        clock = _Clock()
+        program, bucket, step = self.program.unpack(), partition(), self.step
+        clock = Laps()
         # In a fixed order, so that a step made again gives the same floats to the last bit.
         parcels = sorted(from_batches(batches), key=lambda p: (p.tag, p.origin))
         notes = [p.note for p in parcels if p.tag == NOTE]
         seen = sum((Seen(**n["seen"]) for n in notes), Seen())
-        pieces = [Piece(bucket, p.tag, _batch(p.table)) for p in parcels if p.tag >= 0]
+        pieces = [Piece(bucket, p.tag, one_batch(p.table)) for p in parcels if p.tag >= 0]
         yield from (p for p in parcels if p.tag == LATE)
         watermark = step.watermark_after(seen)
         clock.lap("gather")
@@ -117,7 +117,7 @@ class BucketTask:
         report["choices"] = [choice for n in notes for choice in n["choices"]]
         report["map"] = max((n["seconds"] for n in notes), default=0.0)
         if step.saved:
-            named = (step.saved.seq, f"{step.saved.token}-{_attempt()}")
+            named = (step.saved.seq, f"{step.saved.token}-{attempt()}")
             before = step.saved.layers[bucket] if step.saved.layers else ()
             made = [*pieces, *state.made]
             layers = add_layer(step.saved.place, before, made, state, named, watermark, program)
@@ -159,13 +159,14 @@ def _one_each(pieces: list[Piece], program: Program) -> list[Piece]:
     return merge_pieces(pieces, program) if any(n > 1 for n in count.values()) else pieces
 
 
-def _batch(table: pa.Table) -> pa.RecordBatch:
+def one_batch(table: pa.Table) -> pa.RecordBatch:
+    """A table as one batch."""
     if len(table.to_batches()) > 1:
         table = table.unify_dictionaries().combine_chunks()
     return table.to_batches()[0]
 
 
-class _Clock:
+class Laps:
     """Seconds between laps, by name."""
 
     def __init__(self) -> None:
@@ -173,21 +174,24 @@ class _Clock:
         self._last = time.perf_counter()
 
     def lap(self, name: str) -> None:
+        """A lap ends."""
         now = time.perf_counter()
         self.laps[name], self._last = now - self._last, now
 
 
-def _partition() -> int:
+def partition() -> int:
+    """The number of this task's partition."""
     context = TaskContext.get()
     return context.partitionId() if context else 0
 
 
-def _attempt() -> int:
+def attempt() -> int:
+    """The number of this attempt at a task."""
     context = TaskContext.get()
     return context.taskAttemptId() if context else 0
 
 
-def _tidy(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def tidy(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """After a task's last batch, keep Spark's ``gc.collect()`` from walking through all that was loaded.
 
     What imports and compiled kernels brought lives as long as the worker. Once collecting takes long,

@@ -1,0 +1,213 @@
+"""What one bucket of a stream of joins keeps: its share of every chain, in memory and in layers of files.
+
+Each step adds a layer: the rows it brought, a file per side, and the pairs it found that have to wait. A file
+is immutable; where layers are merged, the rows that no query can still need are left out of the new file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from weft.engine.layers import MOST_LAYERS, how_many, read_file, write_file
+from weft.engine.manifest import Layer
+from weft.joins.chain import Chain
+from weft.joins.program import JoinProgram, pair_schema
+from weft.joins.rows import Rows, concat
+from weft.joins.stored import pack_pairs, pack_rows, unpack_pairs, unpack_rows
+from weft.joins.union import Pairs, concat_pairs
+from weft.query import JoinQuery
+
+PARTS = 3
+"""Kinds of files of a chain: rows of either side, and pairs that wait."""
+
+Marks = Mapping[str, int | None]
+"""The watermark of each stream."""
+
+
+@dataclass(frozen=True)
+class Joins:
+    """All joins of a stream: the programs of their chains, and what is read of each stream for them."""
+
+    queries: tuple[JoinQuery, ...]
+    programs: tuple[JoinProgram, ...]
+    ends: tuple[Sequence[Sequence[int]], ...]
+    times: Mapping[str, str]
+    schemas: Mapping[str, pa.Schema]
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The streams, in order of name."""
+        return tuple(self.schemas)
+
+    @cached_property
+    def sides(self) -> dict[str, list[tuple[int, int]]]:
+        """Where each stream is read: the chain and its side."""
+        found: dict[str, list[tuple[int, int]]] = {s: [] for s in self.streams}
+        for number, program in enumerate(self.programs):
+            for side, stream in enumerate(program.members[0].streams):
+                found[stream].append((number, side))
+        return found
+
+    def chains(self) -> list[Chain]:
+        """Empty chains."""
+        return [Chain(program, ends) for program, ends in zip(self.programs, self.ends)]
+
+
+class JoinState:
+    """One bucket's share of the chains."""
+
+    def __init__(self, joins: Joins, bucket: int) -> None:
+        self.joins, self.bucket = joins, bucket
+        self.chains = joins.chains()
+
+    @property
+    def rows(self) -> int:
+        """How many rows and waiting pairs are kept."""
+        return sum(c.state_rows + sum(p.times.size for p in c.union.waiting) for c in self.chains)
+
+    @property
+    def bytes(self) -> int:
+        """About how much memory they take."""
+        kept = [k.rows.table for c in self.chains for s in c.sides for runs in s.runs for k in runs]
+        pairs = [p.table for c in self.chains for p in c.union.waiting]
+        return sum(t.nbytes + 24 * t.num_rows for t in (*kept, *pairs))
+
+    def step(
+        self, arrived: Mapping[tuple[int, int], Sequence[pa.RecordBatch]], marks: Marks, buckets: int
+    ) -> tuple[dict[str, pa.Table], Fresh]:
+        """Take in the packed rows of each chain and side; the results, and what is new and has to be kept."""
+        results: dict[str, pa.Table] = {}
+        fresh = Fresh(self.chains)
+        for number, chain in enumerate(self.chains):
+            streams = chain.program.members[0].streams
+            new, stored = list[Rows | None](), list[Rows | None]()
+            for side in range(2):
+                rows = _unpacked(chain, side, arrived.get((number, side), ()))
+                mine = None if rows is None else _own(chain, rows, self.bucket, buckets)
+                new.append(rows)
+                stored.append(mine)
+            results |= chain.join(new, [marks[s] for s in streams], stored)
+            fresh.add(number, [(side, rows) for side, rows in enumerate(stored) if rows], chain.fresh)
+        return results, fresh
+
+    def catch_up(self, place: str, layers: Iterable[Layer], marks: Marks) -> None:
+        """Take in layers that are not in it yet, and what time it was after them."""
+        found = read_layers(place, layers, self.chains)
+        for number, chain in enumerate(self.chains):
+            now = [marks[s] for s in chain.program.members[0].streams]
+            chain.restore(found.rows[number], found.pairs[number], now)
+
+
+class Fresh:
+    """Rows and pairs on the way to files, by chain."""
+
+    def __init__(self, chains: Sequence[Chain]) -> None:
+        self.chains = chains
+        self.rows: list[list[tuple[int, Rows]]] = [[] for _ in chains]
+        self.pairs: list[list[Pairs]] = [[] for _ in chains]
+
+    def add(self, number: int, rows: Iterable[tuple[int, Rows]], pairs: Iterable[Pairs]) -> None:
+        """More of one chain."""
+        self.rows[number] += rows
+        self.pairs[number] += pairs
+
+    def __len__(self) -> int:
+        return sum(len(r) for some in self.rows for _, r in some) + sum(
+            p.times.size for some in self.pairs for p in some
+        )
+
+    def parts(self) -> Iterator[tuple[int, int, pa.RecordBatch]]:
+        """What is still needed: the kind of file, the watermark until when, and the packed rows or pairs."""
+        for number, chain in enumerate(self.chains):
+            for side in range(2):
+                some = [chain.useful(side, rows) for s, rows in self.rows[number] if s == side]
+                if some and len(rows := concat(some)):
+                    until = int(chain.needed_until(side, rows).max())
+                    yield number * PARTS + side, until, pack_rows(rows, chain.signs[side])
+            waiting = [p if chain.now is None else _due(p, chain.now) for p in self.pairs[number]]
+            waiting = [p for p in waiting if p.times.size]
+            if waiting:
+                pairs = concat_pairs(waiting)
+                yield number * PARTS + 2, int(pairs.times.max()) + 1, pack_pairs(pairs, chain.signs)
+
+
+def add_layer(
+    place: str,
+    layers: Sequence[Layer],
+    fresh: Fresh,
+    bucket: int,
+    step: tuple[int, str],
+    now: int | None,
+) -> tuple[Layer, ...]:
+    """The bucket's layers after a step (its seq and token); ``now`` is the least watermark of all streams."""
+    seq, token = step
+    kept = [layer for layer in layers if now is None or layer.needed_until > now]
+    first = seq
+    if len(kept) >= MOST_LAYERS and (taken := how_many(kept, len(fresh))):
+        merged, kept = kept[-taken:], kept[:-taken]
+        first = merged[0].first
+        old = read_layers(place, merged, fresh.chains)
+        for number in range(len(fresh.chains)):
+            fresh.add(number, old.rows[number], old.pairs[number])
+    files, untils = [], []
+    for part, until, batch in fresh.parts():
+        newest = int(batch.column("_time").to_numpy().max())
+        files.append(write_file(place, batch, (seq, bucket, part, token), newest))
+        untils.append(until)
+    if not files:
+        return tuple(kept)
+    return (*kept, Layer(first, seq, max(untils), tuple(files)))
+
+
+def read_layers(place: str, layers: Iterable[Layer], chains: Sequence[Chain]) -> Fresh:
+    """What layers hold; CheckpointError where a file is missing or damaged."""
+    found = Fresh(chains)
+    for layer in layers:
+        for file in layer.files:
+            number, part = divmod(file.grouping, PARTS)
+            chain, batch = chains[number], read_file(place, file)
+            if part < 2:
+                schema = chain.program.schemas[part]
+                found.add(number, [(part, unpack_rows(batch, chain.signs[part], schema))], [])
+            else:
+                columns = pair_schema(chain.program.sides, chain.program.schemas)
+                found.add(number, [], [unpack_pairs(batch, chain.signs, columns)])
+    return found
+
+
+def buckets_of(program: JoinProgram, rows: Rows, buckets: int) -> np.ndarray:
+    """The bucket that keeps each row: by what has to be equal, else by time; every process says the same."""
+    words = (rows.values if splits(program) else rows.times).astype(np.uint64)
+    words = (words ^ (words >> np.uint64(31))) * np.uint64(0x9E3779B97F4A7C15)
+    return ((words >> np.uint64(33)) % np.uint64(buckets)).astype(np.int64)
+
+
+def splits(program: JoinProgram) -> bool:
+    """Whether rows of different buckets cannot join; elsewhere all new rows probe every bucket."""
+    return not program.access.by_time and not program.access.width
+
+
+def _own(chain: Chain, rows: Rows, bucket: int, buckets: int) -> Rows | None:
+    """The rows that a bucket keeps, of all that probe it."""
+    if splits(chain.program):
+        return rows
+    mine = np.flatnonzero(buckets_of(chain.program, rows, buckets) == bucket)
+    return rows.take(mine) if mine.size else None
+
+
+def _unpacked(chain: Chain, side: int, batches: Sequence[pa.RecordBatch]) -> Rows | None:
+    if not batches:
+        return None
+    schema = chain.program.schemas[side]
+    return concat([unpack_rows(b, chain.signs[side], schema) for b in batches])
+
+
+def _due(pairs: Pairs, now: int) -> Pairs:
+    """The pairs that wait longer than this."""
+    later = pairs.times >= now
+    return pairs if later.all() else pairs.take(np.flatnonzero(later))

@@ -1,0 +1,120 @@
+"""Several streams as one of Spark's: a single query drives them all, and keeps their offsets together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col, lit
+
+from weft.errors import JobError
+from weft.files import Chunk, Files, Found, Split
+from weft.files.chunk import regroup
+from weft.joins.state import Joins
+from weft.spark.failure import surfaced
+from weft.spark.job import one_task
+from weft.spark.join_tasks import JoinInput
+from weft.spark.sources import Batches, Part, names_of
+
+
+@dataclass(frozen=True)
+class StreamRows:
+    """Rows that Spark hands over: ``tag`` is the number of a row's stream, ``c<stream>_<n>`` its columns."""
+
+    def chunks(
+        self, batches: Iterator[pa.RecordBatch], task: int, joins: Joins
+    ) -> Iterator[tuple[str, Chunk]]:
+        """The rows of each stream; a task has mostly those of one."""
+        found: dict[str, list[Chunk]] = {stream: [] for stream in joins.streams}
+        for batch in batches:
+            for number, (stream, schema) in enumerate(joins.schemas.items()):
+                mine = batch.filter(pc.equal(batch.column("tag"), number))
+                if mine.num_rows:
+                    columns = [mine.column(f"c{number}_{n}") for n in range(len(schema))]
+                    table = pa.Table.from_arrays(columns, names=schema.names).cast(schema)
+                    found[stream].append(Chunk(table))
+        for stream, chunks in found.items():
+            yield from ((stream, chunk) for chunk in regroup(chunks))
+
+
+@dataclass(frozen=True)
+class StreamFiles:
+    """Rows of files; ``shares`` has, for each task, a stream and the splits of its files."""
+
+    files: Mapping[str, Files]
+    shares: Sequence[tuple[str, Sequence[Split]]]
+
+    def chunks(
+        self, batches: Iterator[pa.RecordBatch], task: int, joins: Joins
+    ) -> Iterator[tuple[str, Chunk]]:
+        """What is in this task's share of the files."""
+        for _ in batches:
+            pass
+        if task < len(self.shares):
+            stream, splits = self.shares[task]
+            for chunk in self.files[stream].read(splits, joins.schemas[stream]):
+                yield stream, chunk
+
+
+class FrameStreams:
+    """Streaming DataFrames, each in columns of its own."""
+
+    def __init__(self, frames: Mapping[str, DataFrame], joins: Joins) -> None:
+        tagged = []
+        for number, (stream, schema) in enumerate(joins.schemas.items()):
+            quoted = ["`" + name.replace("`", "``") + "`" for name in schema.names]
+            columns = [col(name).alias(f"c{number}_{n}") for n, name in enumerate(quoted)]
+            tagged.append(frames[stream].select(lit(number).alias("tag"), *columns))
+        with surfaced():
+            self.frame = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), tagged)
+
+    def parts(self, batch: DataFrame, taken: int) -> Iterator[Part[Joins]]:
+        """The batch as it is."""
+        yield Part(lambda joins: (batch, StreamRows(), ()))
+
+
+class FilesStreams:
+    """Files of several streams as they arrive: Spark finds them and keeps offsets, tasks read them."""
+
+    def __init__(self, files: Mapping[str, Files], spark: SparkSession, joins: Joins) -> None:
+        self.files, self.spark = files, spark
+        names = [
+            names_of(files[stream], spark).select(lit(number).alias("tag"), "path", "length")
+            for number, stream in enumerate(joins.streams)
+        ]
+        self.frame = reduce(DataFrame.union, names)
+
+    def parts(self, batch: DataFrame, taken: int) -> Iterator[Part[Joins]]:
+        """The batch's files, all at once."""
+        yield Part(lambda joins: self._rows(batch, joins))
+
+    def _rows(self, batch: DataFrame, program: Joins) -> tuple[DataFrame, JoinInput, tuple[str, ...]]:
+        """The files, shared out to tasks."""
+        found = sorted((row.tag, row.path, row.length) for row in batch.collect())
+        tasks = self.spark.sparkContext.defaultParallelism
+        shares: list[tuple[str, Sequence[Split]]] = []
+        skipped: list[str] = []
+        for number, stream in enumerate(program.streams):
+            files = [Found(path, size) for tag, path, size in found if size and tag == number]
+            if files:
+                mine, left_out = self.files[stream].splits(files, tasks)
+                shares += [(stream, share) for share in mine]
+                skipped += left_out
+        input = StreamFiles(self.files, shares)
+        return one_task(batch.sparkSession, max(1, len(shares))), input, tuple(skipped)
+
+
+def batches_of(sources: Mapping[str, DataFrame | Files], spark: SparkSession, joins: Joins) -> Batches[Joins]:
+    """What drives the streams that the joins read."""
+    frames = {s: f for s, f in sources.items() if isinstance(f, DataFrame)}
+    files = {s: f for s, f in sources.items() if isinstance(f, Files)}
+    if frames and files:
+        raise JobError(
+            f"{', '.join(frames)} is a DataFrame, but {', '.join(files)} is of files; "
+            "give all streams as DataFrames, or all as weft.Files"
+        )
+    return FrameStreams(frames, joins) if frames else FilesStreams(files, spark, joins)

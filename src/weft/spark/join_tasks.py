@@ -1,0 +1,182 @@
+"""The two kinds of task of a job of joins.
+
+A map task reads rows of the streams and makes them ready for the chains: selections evaluated, codes looked
+up, those that can join nothing left out. Where a chain's condition has an equality, a row goes to the bucket
+of its code; elsewhere it goes to all buckets, probes what each has kept, and is kept by one. A bucket task
+joins, and keeps its share of every chain.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from weft.engine.partial import Seen
+from weft.files import Chunk
+from weft.joins.chain import Chain
+from weft.joins.clock import Clock, Timed
+from weft.joins.state import PARTS, Joins, JoinState, Marks, add_layer, buckets_of, splits
+from weft.joins.stored import pack_rows
+from weft.spark import cache
+from weft.spark.payload import NOTE, Parcel, from_batches, note, to_batches, wrap
+from weft.spark.step import Carried, Saved
+from weft.spark.tasks import Laps, attempt, one_batch, partition, tidy
+
+
+class JoinInput(Protocol):
+    """Where a map task's rows come from."""
+
+    def chunks(
+        self, batches: Iterator[pa.RecordBatch], task: int, joins: Joins
+    ) -> Iterator[tuple[str, Chunk]]:
+        """The task's rows, with the stream that they are of."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class JoinStep:
+    """One step: the streams' watermarks before it, and where the state is kept.
+
+    ``until``, where given, is every watermark after the step, whatever the rows say.
+    """
+
+    buckets: int
+    marks: Marks
+    lateness: int
+    until: int | None
+    saved: Saved
+
+    def marks_after(self, seen: Mapping[str, Seen]) -> Marks:
+        """The watermarks once these rows are in."""
+        if self.until is not None:
+            return dict.fromkeys(self.marks, self.until)
+        found = dict(self.marks)
+        for stream, some in seen.items():
+            if some.max_time is not None:
+                before = found[stream]
+                now = some.max_time - self.lateness
+                found[stream] = now if before is None else max(now, before)
+        return found
+
+
+@dataclass(frozen=True)
+class JoinMapTask:
+    """Rows in, rows made ready out."""
+
+    joins: Carried[Joins]
+    step: JoinStep
+    input: JoinInput
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Called by Spark with the rows of one partition."""
+        return tidy(to_batches(self._parcels(batches)))
+
+    def _parcels(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Parcel]:
+        began = time.perf_counter()
+        joins, origin = self.joins.unpack(), partition()
+        chains = joins.chains()
+        seen = {stream: Seen() for stream in joins.streams}
+        skipped: list[str] = []
+        for stream, chunk in self.input.chunks(batches, origin, joins):
+            clock = Clock(joins.times[stream], watermark=self.step.marks[stream])
+            timed = clock.admit(chunk.table)
+            latest = int(timed.times[-1]) if timed.times.size else None
+            rows = clock.rows + chunk.bad
+            seen[stream] += Seen(rows, clock.late, clock.untimed, chunk.bad, latest)
+            skipped += chunk.skipped
+            for number, side in joins.sides[stream]:
+                yield from self._shares(chains[number], side, timed, number * PARTS + side, origin)
+        first = joins.streams[0]
+        seen[first] += Seen(bad=sum(chain.counts.bad for chain in chains))
+        said = {
+            "seen": {s: asdict(each) for s, each in seen.items()},
+            "skipped": skipped,
+            "seconds": time.perf_counter() - began,
+        }
+        for bucket in range(self.step.buckets):
+            yield note(said, bucket=bucket, origin=origin)
+
+    def _shares(self, chain: Chain, side: int, timed: Timed, tag: int, origin: int) -> Iterator[Parcel]:
+        """The rows of one side of a chain that each bucket has to see."""
+        rows = chain.rows(side, timed)
+        if rows is None:
+            return
+        if not splits(chain.program):
+            packed = pack_rows(rows, chain.signs[side])
+            for bucket in range(self.step.buckets):
+                yield from wrap(packed, bucket=bucket, tag=tag, origin=origin)
+            return
+        homes = buckets_of(chain.program, rows, self.step.buckets)
+        for bucket in np.unique(homes).tolist():
+            share = pack_rows(rows.take(np.flatnonzero(homes == bucket)), chain.signs[side])
+            yield from wrap(share, bucket=bucket, tag=tag, origin=origin)
+
+
+@dataclass(frozen=True)
+class JoinBucketTask:
+    """Rows made ready in, results out; the state is kept in the slice store."""
+
+    joins: Carried[Joins]
+    step: JoinStep
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Called by Spark with the parcels of one bucket."""
+        return tidy(to_batches(self._parcels(batches)))
+
+    def _parcels(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Parcel]:
+        joins, bucket, step = self.joins.unpack(), partition(), self.step
+        laps, saved = Laps(), self.step.saved
+        # In a fixed order, so that a step made again gives the same results in the same order.
+        parcels = sorted(from_batches(batches), key=lambda p: (p.tag, p.origin))
+        notes = [p.note for p in parcels if p.tag == NOTE]
+        seen = {stream: sum((Seen(**n["seen"][stream]) for n in notes), Seen()) for stream in joins.streams}
+        arrived: dict[tuple[int, int], list[pa.RecordBatch]] = {}
+        for parcel in parcels:
+            if parcel.tag != NOTE:
+                arrived.setdefault(divmod(parcel.tag, PARTS), []).append(one_batch(parcel.table))
+        marks = step.marks_after(seen)
+        laps.lap("gather")
+        state, how = self._state(joins, bucket)
+        laps.lap("load")
+        bad = sum(chain.counts.bad for chain in state.chains)
+        results, fresh = state.step(arrived, marks, step.buckets)
+        laps.lap("join")
+        known = [mark for mark in marks.values() if mark is not None]
+        now = min(known) if len(known) == len(marks) else None
+        before = saved.layers[bucket] if saved.layers else ()
+        named = (saved.seq, f"{saved.token}-{attempt()}")
+        layers = add_layer(saved.place, before, fresh, bucket, named, now)
+        cache.keep(saved, bucket, state)
+        laps.lap("save")
+        report: dict[str, Any] = {
+            "seen": asdict(sum(seen.values(), Seen())),
+            "watermark": now,
+            "watermarks": marks,
+            "state": how,
+            "skipped": [name for n in notes for name in n["skipped"]],
+            "choices": [],
+            "map": max((n["seconds"] for n in notes), default=0.0),
+            "layers": [asdict(layer) for layer in layers],
+            "bad": sum(chain.counts.bad for chain in state.chains) - bad,
+            "rows": state.rows,
+            "bytes": state.bytes,
+            "seconds": laps.laps,
+        }
+        yield note(report, bucket=bucket, origin=bucket)
+        for number, query in enumerate(joins.queries):
+            if query.name in results:
+                yield from wrap(results[query.name], bucket=bucket, tag=number, origin=bucket)
+
+    def _state(self, joins: Joins, bucket: int) -> tuple[JoinState, str]:
+        """The bucket's state after the last step, and how it was had."""
+        state, newer, how = cache.find(self.step.saved, bucket)
+        if state is None:
+            state = JoinState(joins, bucket)
+        if how != "held":
+            state.catch_up(self.step.saved.place, newer, self.step.marks)
+        return state, how

@@ -1,0 +1,104 @@
+"""Chains split over buckets, their state in files: whatever is rebuilt when, the results are the same."""
+
+from __future__ import annotations
+
+import tempfile
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+from join_cases import CONDITIONS, SCHEMA, SECOND, batches, joins
+from join_oracle import as_tuples, ordered
+from test_chain import steps_of
+
+from weft.engine import layers as engine_layers
+from weft.engine.final import END
+from weft.engine.manifest import Layer
+from weft.join_run import JoinRun
+from weft.joins import state as kept
+from weft.joins.clock import Clock
+from weft.joins.member import sharing
+from weft.joins.program import compile_joins
+from weft.joins.shape import mem_opt
+from weft.joins.state import Joins, JoinState, add_layer, buckets_of, splits
+from weft.joins.stored import pack_rows
+from weft.query import JoinQuery
+
+LATENESS = 2 * SECOND
+
+
+def compiled(queries: list[JoinQuery]) -> Joins:
+    schemas, times = {"a": SCHEMA, "b": SCHEMA}, {"a": "ts", "b": "ts"}
+    groups = sharing(queries)
+    programs = tuple(compile_joins(members, schemas, times) for members in groups)
+    return Joins(tuple(queries), programs, tuple(map(mem_opt, groups)), times, schemas)
+
+
+class Split:
+    """What Spark's tasks do, one after the other; a bucket's state is held or rebuilt as told."""
+
+    def __init__(self, joins: Joins, buckets: int, place: str) -> None:
+        self.joins, self.buckets, self.place = joins, buckets, place
+        self.marks: dict[str, int | None] = {"a": None, "b": None}
+        self.layers: list[tuple[Layer, ...]] = [()] * buckets
+        self.states = [JoinState(joins, bucket) for bucket in range(buckets)]
+        self.seq = 0
+
+    def step(
+        self, tables: dict[str, pa.Table], rebuilt: bool, end: int | None = None
+    ) -> dict[str, list[str]]:
+        arrived: list[dict[tuple[int, int], list[pa.RecordBatch]]] = [{} for _ in range(self.buckets)]
+        chains, before = self.joins.chains(), dict(self.marks)
+        for stream, table in tables.items():
+            clock = Clock("ts", LATENESS, self.marks[stream])
+            timed = clock.admit(table)
+            self.marks[stream] = clock.watermark
+            for number, side in self.joins.sides[stream]:
+                rows = chains[number].rows(side, timed)
+                if rows is None:
+                    continue
+                homes = buckets_of(chains[number].program, rows, self.buckets)
+                for bucket in range(self.buckets):
+                    here = homes == bucket if splits(chains[number].program) else np.ones(len(rows), bool)
+                    if here.any():
+                        packed = pack_rows(rows.take(np.flatnonzero(here)), chains[number].signs[side])
+                        arrived[bucket].setdefault((number, side), []).append(packed)
+        if end is not None:
+            self.marks = dict.fromkeys(self.marks, end)
+        self.seq += 1
+        found: dict[str, list[str]] = {}
+        for bucket in range(self.buckets):
+            if rebuilt:
+                self.states[bucket] = JoinState(self.joins, bucket)
+                self.states[bucket].catch_up(self.place, self.layers[bucket], before)
+            results, fresh = self.states[bucket].step(arrived[bucket], self.marks, self.buckets)
+            known = [m for m in self.marks.values() if m is not None]
+            now = min(known) if len(known) == 2 else None
+            self.layers[bucket] = add_layer(
+                self.place, self.layers[bucket], fresh, bucket, (self.seq, "t"), now
+            )
+            for name, table in results.items():
+                found.setdefault(name, []).extend(map(repr, as_tuples(table)))
+        return {name: sorted(rows) for name, rows in found.items()}
+
+
+@given(data=st.data())
+def test_every_step_gives_what_one_chain_gives(data: st.DataObject) -> None:
+    a, b = data.draw(batches(0)), data.draw(batches(100))
+    condition = data.draw(st.sampled_from(CONDITIONS))
+    queries = data.draw(joins(condition))
+    run = JoinRun(queries, "ts", "2 s")
+    most = data.draw(st.integers(1, 16))
+    with tempfile.TemporaryDirectory() as place:
+        split = Split(compiled(queries), data.draw(st.integers(1, 3)), place)
+        kept.MOST_LAYERS = most
+        try:
+            for step in steps_of(a, b):
+                whole = {name: ordered(as_tuples(t)) for name, t in run.step(step).items()}
+                assert split.step(step, data.draw(st.booleans())) == whole
+            whole = {name: ordered(as_tuples(t)) for name, t in run.close().items()}
+            assert split.step({}, True, END) == whole
+        finally:
+            kept.MOST_LAYERS = engine_layers.MOST_LAYERS
+    assert all(layers == () for layers in split.layers), "nothing is needed after the end"
