@@ -19,7 +19,7 @@ from rich.table import Table
 import weft
 from weft.bench import Progress, Result
 from weft.cost import constants
-from weft.engine.program import compile_plan
+from weft.engine.compile import compile_plan
 from weft.local import LocalRun
 from weft.optimize.workload import Workload
 from weft.plan import Plan

@@ -26,7 +26,7 @@ from rich.table import Table
 import weft
 from weft.bench import Progress, Result, best_of
 from weft.engine import final as engine
-from weft.engine.program import compile_plan
+from weft.engine.compile import compile_plan
 from weft.engine.sharing import Choice
 from weft.engine.spread import Places
 from weft.generate import ticker_names, trades

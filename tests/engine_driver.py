@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import weft
+from weft.engine.compile import compile_plan
 from weft.engine.final import END, final
 from weft.engine.partial import Seen, partial
-from weft.engine.program import Program, compile_plan
+from weft.engine.program import Program
 from weft.engine.state import Piece, State, merge_pieces
 from weft.query import Query
 

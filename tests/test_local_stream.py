@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from weft.engine.program import compile_plan
+from weft.engine.compile import compile_plan
 from weft.errors import JobError
 from weft.generate import paced, trades
 from weft.latest import LatestSink

@@ -24,7 +24,7 @@ from oracle import Row, assert_same
 from strategies import TIME, splits, windows
 
 import weft
-from weft.engine.program import compile_plan
+from weft.engine.compile import compile_plan
 from weft.errors import JobError, QueryError
 from weft.files import Files
 from weft.query import Aggregate, Call, Column, Expr, Literal, Query, TableJoin

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from weft.builder import QueryBuilder
 from weft.duration import parse_duration
+from weft.engine.compile import compile_plan
 from weft.engine.final import END
-from weft.engine.program import compile_plan
 from weft.errors import JobError, QueryError
 from weft.join_builder import JoinBuilder
 from weft.joins.chain import Chain

@@ -18,7 +18,8 @@ import pyarrow as pa
 
 from weft.define import load_aggregates
 from weft.duration import format_duration, parse_trigger
-from weft.engine.program import Program, compile_plan
+from weft.engine.compile import compile_plan
+from weft.engine.program import Program
 from weft.engine.registry import Change
 from weft.errors import JobError, WeftError
 from weft.files import Files

@@ -11,12 +11,13 @@ import pyarrow as pa
 
 from weft.builder import QueryBuilder
 from weft.duration import parse_duration
+from weft.engine.compile import compile_plan
 from weft.engine.final import END, closing_time, final
 from weft.engine.late import NAME as LATE_ROWS
 from weft.engine.late import late_schema
 from weft.engine.migrate import Migration
 from weft.engine.partial import Seen, partial
-from weft.engine.program import Program, compile_plan
+from weft.engine.program import Program
 from weft.engine.registry import Change, Registry
 from weft.engine.sharing import Choice, total
 from weft.engine.state import Piece, State

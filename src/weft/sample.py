@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from weft.engine.compile import compile_plan
 from weft.engine.partial import partial
-from weft.engine.program import compile_plan
 from weft.engine.sharing import Choice
 from weft.errors import JobError
 from weft.files import Files

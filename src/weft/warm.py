@@ -10,7 +10,7 @@ import pyarrow as pa
 
 import weft
 from weft.aggregates import FUNCTIONS
-from weft.engine.program import compile_plan
+from weft.engine.compile import compile_plan
 from weft.final import technique
 from weft.final.costs import candidates
 

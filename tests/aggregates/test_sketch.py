@@ -15,7 +15,7 @@ from engine_driver import drive
 
 import weft
 from weft.aggregates.sketch import Kll, k_for, lg_k_for
-from weft.engine.program import compile_plan
+from weft.engine.compile import compile_plan
 from weft.errors import QueryError
 from weft.final import TECHNIQUES, fits
 

@@ -24,7 +24,7 @@ from weft import aggregates
 from weft.aggregates.compiled import UserPart
 from weft.aggregates.function import AggregateFunction
 from weft.aggregates.objects import ObjectPart
-from weft.engine.program import compile_plan
+from weft.engine.compile import compile_plan
 from weft.errors import AggregateError, QueryError
 from weft.final import TECHNIQUES, fits, technique_for
 from weft.query import Column

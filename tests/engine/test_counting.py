@@ -10,11 +10,12 @@ import pyarrow as pa
 import pytest
 
 import weft
+from weft.engine.compile import compile_plan
 from weft.engine.final import final
 from weft.engine.layers import add_layer, rebuild
 from weft.engine.manifest import Layer
 from weft.engine.partial import partial
-from weft.engine.program import Axis, compile_plan
+from weft.engine.program import Axis
 from weft.engine.state import State, merge_pieces
 from weft.errors import QueryError
 from weft.plan import Plan

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import weft
+from weft.engine.compile import compile_plan
 from weft.engine.late import missed_windows
-from weft.engine.program import compile_plan
 from weft.errors import WeftError
 from weft.local import LocalRun
 from weft.query import Window

@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from ways import WAYS, forced
 
+from weft.engine.compile import compile_plan
 from weft.engine.due import NEVER
 from weft.engine.final import END, final
 from weft.engine.layers import add_layer, needed_anew, rebuild
 from weft.engine.manifest import Layer
 from weft.engine.migrate import Migration
 from weft.engine.partial import Seen, partial
-from weft.engine.program import compile_plan
 from weft.engine.registry import Registry
 from weft.engine.state import State, merge_pieces
 from weft.engine.versions import Version, read_version, registry_file

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import weft
-from weft.engine.program import compile_plan
+from weft.engine.compile import compile_plan
 from weft.engine.registry import Change
 from weft.errors import JobError, QueryError
 from weft.local import LocalRun

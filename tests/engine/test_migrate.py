@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weft
+from weft.engine.compile import compile_plan
 from weft.engine.final import END, final
 from weft.engine.layout import Layout
 from weft.engine.migrate import Migration
 from weft.engine.partial import partial
-from weft.engine.program import Program, compile_plan
+from weft.engine.program import Program
 from weft.engine.signature import unpack
 from weft.engine.state import State
 from weft.query import Query

@@ -7,7 +7,8 @@ import pytest
 
 import weft
 from weft.cost.omega import find_omega
-from weft.engine.program import Program, compile_plan
+from weft.engine.compile import compile_plan
+from weft.engine.program import Program
 from weft.errors import QueryError
 from weft.final import TECHNIQUES
 

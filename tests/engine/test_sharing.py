@@ -16,8 +16,8 @@ from strategies import SQL_TYPES, TIME, Case, cases
 from ways import WAYS, forced
 
 import weft
+from weft.engine.compile import compile_plan
 from weft.engine.partial import partial
-from weft.engine.program import compile_plan
 from weft.engine.shards import Signed
 from weft.engine.sharing import Choice, estimated_cells
 from weft.errors import AnswerOverflow

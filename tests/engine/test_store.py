@@ -14,11 +14,12 @@ import pytest
 
 import weft
 from weft.engine import layers as layering
+from weft.engine.compile import compile_plan
 from weft.engine.final import final
 from weft.engine.layers import add_layer, catch_up, read_layer, rebuild
 from weft.engine.manifest import Layer, Manifest
 from weft.engine.partial import partial
-from weft.engine.program import Program, compile_plan
+from weft.engine.program import Program
 from weft.engine.state import Piece, State
 from weft.engine.store import SliceStore
 from weft.engine.versions import Version

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 import weft
+from weft.engine.compile import compile_plan
 from weft.engine.migrate import Migration
-from weft.engine.program import compile_plan
 from weft.generate import trades
 from weft.local import LocalRun
 from weft.optimize import STRATEGIES

@@ -283,7 +283,7 @@ def test_a_source_that_is_no_stream(spark: SparkSession, start: Start, tmp_path:
 
 
 def test_closing_time_covers_every_open_window(rows: pa.Table) -> None:
-    from weft.engine.program import compile_plan
+    from weft.engine.compile import compile_plan
 
     program = compile_plan(weft.plan(trades.queries()), rows.schema, "ts")
     # The five-minute window that starts with the minute of the row ends last.

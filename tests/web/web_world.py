@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from fastapi.testclient import TestClient
 
-from weft.engine.program import compile_plan
+from weft.engine.compile import compile_plan
 from weft.errors import JobError
 from weft.latest import LatestSink
 from weft.local import LocalRun

@@ -13,10 +13,11 @@ import pyarrow as pa
 
 from weft.aggregates.registry import DEFINED
 from weft.builder import QueryBuilder
+from weft.engine.compile import compile_plan
 from weft.engine.due import NEVER
 from weft.engine.history import origin_of
 from weft.engine.partial import Seen
-from weft.engine.program import Origin, Program, compile_plan
+from weft.engine.program import Origin, Program
 from weft.errors import JobError, NameTaken, QueryError, UnknownQuery, WeftError
 from weft.optimize import LivePlanner
 from weft.optimize.planner import window_query

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from weft.engine.compile import check_names
 from weft.engine.manifest import seal, unseal
-from weft.engine.program import check_names
 from weft.engine.store import SliceStore
 from weft.errors import CheckpointError, JobError, QueryError
 from weft.files import Files

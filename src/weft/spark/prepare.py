@@ -9,7 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_type
 
 from weft.builder import QueryBuilder
-from weft.engine.program import Program, compile_plan
+from weft.engine.compile import compile_plan
+from weft.engine.program import Program
 from weft.errors import JobError
 from weft.files import Files
 from weft.optimize import plan as make_plan

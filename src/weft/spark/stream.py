@@ -13,7 +13,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from weft.builder import QueryBuilder
 from weft.duration import parse_duration, parse_trigger
-from weft.engine.program import check_names, compile_plan
+from weft.engine.compile import check_names, compile_plan
 from weft.engine.registry import Registry
 from weft.engine.store import SliceStore
 from weft.errors import JobError

@@ -1,0 +1,303 @@
+"""Compiling: a plan checked against one stream's schema, before anything runs, becomes a Program.
+
+Equal predicates become one bit of the signature, equal group-by sets one grouping, equal parts of aggregates
+one part of their grouping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias, TypeVar
+
+import pyarrow as pa
+
+from weft.aggregates import Monoid, Part, named
+from weft.aggregates.part import part as make_part
+from weft.engine.bind import bind_plan, with_tables
+from weft.engine.due import NEVER
+from weft.engine.program import Answer, Axis, Entry, Grouping, Origin, Program
+from weft.errors import QueryError
+from weft.expr import arrow_type, check, check_predicate, sql_type
+from weft.final import check_technique
+from weft.plan import Plan
+from weft.query import Aggregate, Column, Expr, JoinQuery, Query
+from weft.slicing import SLICERS, reduce_progressions
+
+T = TypeVar("T")
+
+
+def compile_plan(
+    plan: Plan,
+    schema: pa.Schema,
+    time: str,
+    strict: bool = False,
+    buckets: int = 1,
+    origins: Mapping[str, Origin] | None = None,
+    version: int = 1,
+    running: Program | None = None,
+    tables: Mapping[str, pa.Schema] | None = None,
+) -> Program:
+    """Check a plan against a stream's schema and make it ready to run in so many buckets.
+
+    ``strict`` lets a value that cannot be computed (a division by zero, say) stop the run instead of
+    being null and counted. ``origins`` are those of queries that came while the stream ran, ``running`` is
+    the program before this one: what it has checked is not checked again. ``tables`` are the schemas of the
+    static tables that queries may join.
+    """
+    check_names(plan.queries)
+    _check_time(schema, time)
+    asked, (plan, joins) = plan, bind_plan(plan, schema, tables or {})
+    rows = with_tables(schema, joins)
+    came = {q.name: (origins or {}).get(q.name, Origin()) for q in plan.queries}
+    predicates = _numbered(q.predicate for q in plan.queries)
+    places = _numbered(place for q in plan.queries for place in _places(q, came[q.name]))
+    parts: list[dict[Part, int]] = [{} for _ in places]
+    entries = _entries(plan, came, predicates, places, parts, rows, time, buckets, running)
+    _check_techniques(plan, entries, parts)
+    program = Program(
+        asked,
+        schema,
+        time,
+        tuple(entries),
+        _groupings(places, parts, rows, plan, entries),
+        tuple(predicates),
+        plan.progressions,
+        strict,
+        joins,
+        buckets,
+        version,
+    )
+    for entry in program.entries:
+        if not _was_checked(entry.query, running):
+            _check_result(entry, program)
+    return program
+
+
+def _was_checked(query: Query, running: Program | None) -> bool:
+    checked = running.by_name.get(query.name) if running else None
+    return checked is not None and checked.query is query
+
+
+def _entries(
+    plan: Plan,
+    came: Mapping[str, Origin],
+    predicates: Mapping[Expr | None, int],
+    places: Mapping[Place, int],
+    parts: Sequence[dict[Part, int]],
+    rows: pa.Schema,
+    time: str,
+    buckets: int,
+    running: Program | None,
+) -> list[Entry]:
+    """Every query made ready; the parts that it needs are added to those of its grouping."""
+    entries = []
+    for number, tree in enumerate(plan.trees):
+        for query in tree.queries:
+            origin = came[query.name]
+            grouping = places[_places(query, origin)[-1]]
+            if running is not None and _was_checked(query, running):
+                checked = running.by_name[query.name]
+                answers = _moved(checked, running.groupings[checked.grouping], parts[grouping])
+            else:
+                try:
+                    answers = _check_query(query, rows, time, parts[grouping])
+                except QueryError as error:
+                    raise error.of(query.name) from None
+            bucket = None if query.group_by else tree.node % buckets
+            if bucket is not None and origin.bucket is not None:
+                bucket = origin.bucket
+            origin = replace(origin, bucket=bucket)
+            entries.append(
+                Entry(query, number, grouping, predicates[query.predicate], answers, bucket, origin)
+            )
+    return entries
+
+
+def _check_result(entry: Entry, program: Program) -> None:
+    """The outputs of a query must have types, and its HAVING must be a condition over them."""
+    query = entry.query
+    try:
+        result = program.result_schema(query.name)
+        if query.having is not None:
+            hidden = ((a.alias, a.type) for a in entry.answers if a.alias not in result.names)
+            check_predicate(query.having, pa.schema([*result, *hidden]))
+    except QueryError as error:
+        raise error.of(query.name) from None
+
+
+Place: TypeAlias = tuple[Axis, tuple[str, ...], Expr | None, int]
+
+
+def _places(query: Query, origin: Origin) -> list[Place]:
+    """The groupings a query's rows go through, the one that answers it last.
+
+    Rows are counted from when a query came, so that later ones have numbers of their own.
+    """
+    if not query.window.rows:
+        return [(Axis.TIME, query.group_by, None, NEVER)]
+    waiting = (Axis.WAITING, query.group_by, None, NEVER)
+    return [waiting, (Axis.ROWS, query.group_by, query.predicate, origin.since)]
+
+
+def _numbered(values: Iterable[T]) -> dict[T, int]:
+    """The distinct values, in order, and their numbers."""
+    return {value: number for number, value in enumerate(dict.fromkeys(values))}
+
+
+def _check_techniques(plan: Plan, entries: Sequence[Entry], parts: Sequence[dict[Part, int]]) -> None:
+    """A tree's technique must be able to run every part that the tree's queries need."""
+    needed: list[dict[str, Monoid]] = [{} for _ in plan.trees]
+    known = [list(some) for some in parts]
+    for entry in entries:
+        for number in {n for answer in entry.answers for n in answer.parts}:
+            part = known[entry.grouping][number]
+            needed[entry.tree].setdefault(str(part), part.monoid)
+    for tree, monoids in zip(plan.trees, needed):
+        check_technique(tree.technique, monoids)
+
+
+def check_names(queries: Sequence[Query | JoinQuery]) -> None:
+    """Refuse queries of the same name."""
+    seen: set[str] = set()
+    for query in queries:
+        if query.name in seen:
+            raise QueryError("two queries have this name", query=query.name, hint="names must be unique")
+        seen.add(query.name)
+
+
+def _check_time(schema: pa.Schema, time: str) -> None:
+    if time not in schema.names:
+        raise QueryError(
+            f"the stream has no time column {time!r}", hint=f"its columns are {', '.join(schema.names)}"
+        )
+    type = schema.field(time).type
+    if not pa.types.is_timestamp(type):
+        raise QueryError(
+            f"the time column {time!r} is {type}, not a timestamp", hint="convert it to a timestamp first"
+        )
+
+
+def _check_query(query: Query, schema: pa.Schema, time: str, parts: dict[Part, int]) -> tuple[Answer, ...]:
+    if query.time is not None and query.time != time:
+        raise QueryError(f"its windows are over {query.time!r}, but the stream's time column is {time!r}")
+    if query.predicate is not None:
+        check_predicate(query.predicate, schema)
+    for column in query.keys:
+        check(column, schema)
+    columns = query.result_columns
+    for name in columns:
+        if columns.count(name) > 1:
+            raise QueryError(f"two result columns are called {name!r}", hint="give one of them another alias")
+    if not query.aggregates:
+        raise QueryError("it has no aggregate", hint="add one, such as count(*)")
+    if query.window.rows:
+        for part in COUNTED:
+            parts.setdefault(part, len(parts))
+    tz = schema.field(time).type.tz
+    return tuple(_answer(aggregate, schema, tz, parts) for aggregate in query.aggregates)
+
+
+def _moved(checked: Entry, grouping: Grouping, parts: dict[Part, int]) -> tuple[Answer, ...]:
+    """The answers of a query that was checked before, with the numbers that their parts have now."""
+    if checked.query.window.rows:
+        for part in COUNTED:
+            parts.setdefault(part, len(parts))
+    return tuple(
+        replace(a, parts=tuple(parts.setdefault(grouping.parts[n], len(parts)) for n in a.parts))
+        for a in checked.answers
+    )
+
+
+def _answer(aggregate: Aggregate, schema: pa.Schema, tz: str | None, parts: dict[Part, int]) -> Answer:
+    function = named(aggregate.function)
+    if function is None:
+        raise QueryError(f"{aggregate.function!r} is not an aggregate", position=aggregate.position)
+    types = tuple(check(a, schema) for a in aggregate.args)
+    try:
+        function = function.bound(aggregate.args)
+        result = function.check(types)
+        needed = function.parts(aggregate.args, types)
+        for part in needed:
+            for argument in part.args:
+                check(argument, schema)
+    except QueryError as error:
+        position = error.position or aggregate.position
+        raise QueryError(error.message, position=position, hint=error.hint) from None
+    numbers = tuple(parts.setdefault(p, len(parts)) for p in needed)
+    type = arrow_type(result, tz)
+    if function.keeps_type and isinstance(aggregate.args[0], Column):
+        type = _plain(schema.field(aggregate.args[0].name).type)
+    return Answer(aggregate.alias, function, numbers, type)
+
+
+def _plain(type: pa.DataType) -> pa.DataType:
+    """A column's type without dictionary; timestamps in microseconds."""
+    if pa.types.is_dictionary(type):
+        type = type.value_type
+    return pa.timestamp("us", type.tz) if pa.types.is_timestamp(type) else type
+
+
+COUNTED = tuple(make_part(kind, (), ()) for kind in ("rows", "oldest", "newest"))
+"""The first parts of groupings that count rows: how many, and the times of the first and the last."""
+
+
+def _groupings(
+    places: Mapping[Place, int],
+    parts: Sequence[dict[Part, int]],
+    schema: pa.Schema,
+    plan: Plan,
+    entries: Sequence[Entry],
+) -> tuple[Grouping, ...]:
+    needed_by: list[dict[Part, dict[int, None]]] = [{p: {} for p in some} for some in parts]
+    fed_by = [
+        places[Axis.WAITING, keys, None, NEVER] if axis is Axis.ROWS else None for axis, keys, *_ in places
+    ]
+    listed = [list(some) for some in parts]
+    for entry in entries:
+        known = listed[entry.grouping]
+        needed = {known[n] for answer in entry.answers for n in answer.parts}
+        for part in needed.union(COUNTED if entry.query.window.rows else ()):
+            needed_by[entry.grouping][part][entry.predicate] = None
+    for number, feeding in enumerate(fed_by):
+        if feeding is not None:
+            for part, predicates in needed_by[number].items():
+                needed_by[feeding].setdefault(part, {}).update(predicates)
+    members: list[list[Entry]] = [[] for _ in places]
+    for entry in entries:
+        members[entry.grouping].append(entry)
+        feeding = fed_by[entry.grouping]
+        if feeding is not None:
+            members[feeding].append(entry)
+    in_time = plan.progressions
+    groupings = []
+    for number, (axis, keys, _, since) in enumerate(places):
+        types = tuple(_plain(schema.field(k).type) for k in keys)
+        for type in types:
+            sql_type(type)
+        mine = members[number]
+        if axis is Axis.ROWS and len({e.tree for e in mine}) > 1:
+            raise QueryError(
+                "windows counted in rows, of one predicate and group-by, must be in one tree of the plan"
+            )
+        windows = tuple(dict.fromkeys(e.query.window for e in mine))
+        progressions = in_time
+        if axis is Axis.ROWS:
+            # Of its own windows alone: a later query has other numbers, and must not cut these anew.
+            cut = SLICERS[plan.trees[mine[0].tree].slicer]
+            progressions = reduce_progressions(p for w in windows for p in cut(w))
+        groupings.append(
+            Grouping(
+                keys,
+                types,
+                tuple(needed_by[number]),
+                tuple(map(tuple, needed_by[number].values())),
+                windows,
+                tuple(sorted({e.bucket for e in mine if e.bucket is not None})),
+                progressions,
+                axis,
+                fed_by[number],
+                since,
+            )
+        )
+    return tuple(groupings)
