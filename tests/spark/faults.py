@@ -57,7 +57,7 @@ def install_in_driver() -> None:
 
 def install_in_worker() -> None:
     """Merge layers at every step, and die when the first merged file has been written."""
-    how_many, write, merging = layers._how_many, layers._write, []
+    how_many, write, merging = layers.how_many, layers._write, []
 
     def remember(*args: Any) -> int:
         taken = how_many(*args)
@@ -73,7 +73,7 @@ def install_in_worker() -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return made
 
-    layers.MOST_LAYERS, layers._how_many, layers._write = 2, remember, written
+    layers.MOST_LAYERS, layers.how_many, layers._write = 2, remember, written
 
 
 if POINT:  # not in the tests' own process
