@@ -83,6 +83,17 @@ def test_costs_are_fitted_and_never_negative():
     assert (less >= 0).all()
 
 
+@pytest.mark.parametrize("name", ["row", "combine", "answer", "merge", "predicate"])
+def test_what_calibration_measures_runs(name, monkeypatch):
+    module = bench.load("calibrate")
+    monkeypatch.setattr(module, "SPAN", 16)
+    monkeypatch.setattr(module, "GROUPS", 2)
+    few, many = sorted(module.CONSTANTS[name]().items())
+    assert few[0] < many[0]
+    for _, work in (few, many):
+        work()
+
+
 def test_races_are_won_by_the_fewest_seconds():
     assert bench.fewest([{"a": 2.0, "b": 1.0}, {"a": 1.5}]) == {"a": 1.5, "b": 1.0}
 
