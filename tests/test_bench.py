@@ -126,6 +126,27 @@ def test_the_comparison_with_spark_agrees_and_sums_up(spark, monkeypatch):
     assert module.render(result).row_count == 2
 
 
+@pytest.mark.slow
+def test_peers_agree_and_are_summed_up(spark, monkeypatch, tmp_path):
+    module = bench.load("peers")
+    monkeypatch.setattr(module, "COUNTS", (1, 3))
+    monkeypatch.setattr(module, "MORE", (5,))
+    monkeypatch.setattr(module, "QUICK_ROWS", 300_000)
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    try:
+        result = module.run(True, lambda *step: None)
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", before)
+    assert len(result.rows) == len(module.RIVALS) * 2 + 3
+    assert all(row["results"] > 0 for row in result.rows)
+    assert all(value > 0 for value in result.figures.values())
+    assert [path.name for path in module.draw(result, tmp_path)] == ["peers.svg"]
+    wrong = [{**row, "answers": {"q000": ((1,), (1,))}} for row in result.rows]
+    wrong[-1]["answers"] = {"q000": ((2,), (1,))}
+    with pytest.raises(AssertionError, match="Polars, slices and weft disagree on q000"):
+        module.agree(wrong)
+
+
 def test_minutes_are_for_those_that_can_go_on(place):
     with pytest.raises(JobError, match="'tiny-one' ends of itself; leave out --minutes"):
         bench.with_minutes(bench.load("tiny-one", place), "tiny-one", 2.0)
