@@ -1,0 +1,35 @@
+"""Examples in docstrings (``>>>``) become code blocks of the Python reference, where Markdown would quote them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from griffe import Extension, Object
+
+EXAMPLE = re.compile(r"^(>>> .*\n(?:(?!>>> |\n).*\n?|>>> .*\n?)*)", re.MULTILINE)
+
+
+class Doctests(Extension):
+    """Called by mkdocstrings for everything that it shows (see mkdocs.yml)."""
+
+    def on_object(self, *, obj: Object, **kwargs: Any) -> None:
+        """Put its examples into fences."""
+        if obj.docstring:
+            obj.docstring.value = fenced(obj.docstring.value)
+
+
+def fenced(text: str) -> str:
+    """A docstring with its examples in fences.
+
+    >>> print(fenced("Add one.\\n\\n>>> 1 + 1\\n2\\n\\nThat is all.").replace("`", "'"))
+    Add one.
+    <BLANKLINE>
+    '''pycon
+    >>> 1 + 1
+    2
+    '''
+    <BLANKLINE>
+    That is all.
+    """
+    return EXAMPLE.sub(lambda found: f"```pycon\n{found[1].rstrip()}\n```\n", text)
