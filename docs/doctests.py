@@ -1,4 +1,4 @@
-"""Examples in docstrings (``>>>``) become code blocks of the Python reference, where Markdown would quote them."""
+"""Examples in docstrings (``>>>``) become code blocks of the Python reference; Markdown would quote them."""
 
 from __future__ import annotations
 

@@ -75,17 +75,27 @@ def _present(entry: Any, known: set[str]) -> Any:
     """What is left of a part of the menu when the pages that are not there are gone."""
     if isinstance(entry, str):
         return entry if entry in known else None
-    left = {title: [kept for each in part if (kept := _present(each, known))] for title, part in entry.items()}
+    left = {
+        title: [kept for each in part if (kept := _present(each, known))] for title, part in entry.items()
+    }
     return {title: part for title, part in left.items() if part}
 
 
 def _named(menu: list[Any]) -> list[str]:
     """All pages of a menu."""
-    return [page for entry in menu for page in ([entry] if isinstance(entry, str) else _named([*entry.values()][0]))]
+    return [
+        page
+        for entry in menu
+        for page in ([entry] if isinstance(entry, str) else _named(next(iter(entry.values()))))
+    ]
 
 
 def _list_of_decisions() -> str:
-    lines = ["# Decisions", "Choices that were not obvious: what they were about, what was chosen, what follows.", ""]
+    lines = [
+        "# Decisions",
+        "Choices that were not obvious: what they were about, what was chosen, what follows.",
+        "",
+    ]
     for path in sorted((DOCS / "decisions").glob("*.md")):
         title = path.read_text().partition("\n")[0].removeprefix("# ")
         lines.append(f"- [{title}]({path.name})")

@@ -1,0 +1,282 @@
+"""The documentation is true: its code runs, its SQL and jobs are read, its commands exist, the site builds.
+
+What a page shows is told by its fences. ``python`` is run, all blocks of a page in order and in one folder;
+``text`` after it is what it prints, with ``...`` for what may differ. ``py`` is only shown. ``bash`` is run,
+in the background if it ends with ``&``; ``sh``, ``console`` and nothing at all may show commands, which must
+exist. ``sql`` is parsed and ``toml`` read as a job, or as sections of one. A block with a title is a file.
+"""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from html.parser import HTMLParser
+from io import StringIO
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+import pytest
+import typer
+
+import weft
+from weft import cli, job
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *DOCS.rglob("*.md")])
+FENCE = re.compile(r'^```(\w*)(?: title="([^"]+)")?\n(.*?)^```$', re.DOTALL | re.MULTILINE)
+ANY_JOB = """
+[source]
+kind = "generator"
+[stream]
+time = "ts"
+[queries]
+sql = "SELECT count(*) AS n FROM trades [RANGE '1 min']"
+"""
+WEFT = """#!/bin/sh
+case "$1" in
+  serve) set -- "$@" --port {port} ;;
+  query) set -- "$@" --server http://127.0.0.1:{port} ;;
+esac
+exec {python} -c 'from weft.cli import main; main()' "$@"
+"""
+
+
+class Block(NamedTuple):
+    """A fenced block: its language, its title, its text and the line where that begins."""
+
+    language: str
+    title: str
+    text: str
+    line: int
+
+
+def blocks(page: Path) -> list[Block]:
+    text = page.read_text()
+    return [Block(m[1], m[2] or "", m[3], text.count("\n", 0, m.start(3)) + 1) for m in FENCE.finditer(text)]
+
+
+def pages_with(*languages: str) -> list[object]:
+    found = [page for page in PAGES if any(b.language in languages for b in blocks(page))]
+    return [pytest.param(page, id=str(page.relative_to(ROOT))) for page in found]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", pages_with("python", "bash"))
+def test_what_a_page_shows_runs(page, request, tmp_path, monkeypatch):
+    shown = blocks(page)
+    if re.search(r"weft\.(session|share|stream)\(", "".join(b.text for b in shown if b.language == "python")):
+        request.getfixturevalue("spark")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    with terminal(tmp_path) as run_command:
+        for block, after in zip(shown, [*shown[1:], None]):
+            printed = ""
+            if block.title:
+                Path(block.title).write_text(block.text)
+            if block.language == "python":
+                printed = run_python(block, page, names)
+            elif block.language == "bash":
+                printed = run_command(block.text)
+            if after and after.language == "text":
+                assert_printed(after, printed, page)
+
+
+def run_python(block: Block, page: Path, names: dict[str, object]) -> str:
+    padded = "\n" * (block.line - 1) + block.text
+    with redirect_stdout(StringIO()) as out:
+        exec(compile(padded, str(page), "exec"), names)
+    return out.getvalue()
+
+
+def assert_printed(block: Block, printed: str, page: Path) -> None:
+    alike = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    where = f"{page.name}, line {block.line}"
+    assert doctest.OutputChecker().check_output(block.text, printed, alike), f"{where} should be\n{printed}"
+
+
+@contextmanager
+def terminal(folder: Path) -> Iterator[object]:
+    """A function that runs commands of bash; what it left running ends with the block."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    weft_command = folder / "bin" / "weft"
+    weft_command.parent.mkdir()
+    weft_command.write_text(WEFT.format(port=port, python=shlex.quote(sys.executable)))
+    weft_command.chmod(0o755)
+    environment = os.environ | {"PATH": f"{weft_command.parent}:{os.environ['PATH']}"}
+    left: list[subprocess.Popen[str]] = []
+
+    def run_command(text: str) -> str:
+        if text.rstrip().endswith("&"):
+            command = ["bash", "-ec", f"exec {text.rstrip().removesuffix('&')}"]
+            left.append(subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, text=True))
+            wait_for(f"http://127.0.0.1:{port}/health", left[-1])
+            return ""
+        done = subprocess.run(
+            ["bash", "-ec", text], env=environment, capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    try:
+        yield run_command
+    finally:
+        for process in left:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0
+
+
+def wait_for(url: str, process: subprocess.Popen[str]) -> None:
+    for _ in range(600):
+        assert process.poll() is None, "the server has ended"
+        try:
+            urllib.request.urlopen(url, timeout=10).close()
+            return
+        except OSError:
+            time.sleep(0.1)
+    pytest.fail(f"no answer from {url}")
+
+
+@pytest.mark.parametrize("page", pages_with("py"))
+def test_what_is_only_shown_is_python(page):
+    for block in blocks(page):
+        if block.language == "py":
+            compile(block.text, str(page), "exec")
+
+
+@pytest.mark.parametrize("page", pages_with("sql"))
+def test_sql_parses(page):
+    for block in blocks(page):
+        if block.language == "sql":
+            assert weft.sql(block.text)
+
+
+@pytest.mark.parametrize("page", pages_with("toml"))
+def test_job_files_are_valid(page, tmp_path):
+    for block in blocks(page):
+        if block.language == "toml":
+            sections = re.findall(r"^\[(\w+)", block.text, re.MULTILINE)
+            rest = re.split(r"^(?=\[)", ANY_JOB.lstrip(), flags=re.MULTILINE)
+            missing = [s for s in rest if s and re.match(r"\[(\w+)", s)[1] not in sections]
+            for name in re.findall(r'^file = "(.+)"', block.text, re.MULTILINE):
+                (tmp_path / name).write_text("SELECT count(*) AS n FROM trades [RANGE '1 min']")
+            read = job.parse("\n".join([block.text, *missing]), tmp_path)
+            assert weft.sql(read.sql)
+
+
+def commands(page: Path) -> list[str]:
+    """The weft commands of a page, in blocks and in the text."""
+    lines = []
+    for block in blocks(page):
+        if block.language in ("", "sh", "bash", "console"):
+            whole = block.text.replace("\\\n", " ")
+            lines += re.findall(r"^(?:\$ )?(?:\.venv/bin/)?(weft [a-z-].*)$", whole, re.MULTILINE)
+    lines += re.findall(r"`(weft [a-z-][^`]*)`", FENCE.sub("", page.read_text()))
+    return lines
+
+
+@pytest.mark.parametrize("page", [pytest.param(p, id=str(p.relative_to(ROOT))) for p in PAGES if commands(p)])
+def test_commands_exist_with_their_options(page):
+    for line in commands(page):
+        words = shlex.split(line, comments=True)
+        check_command([word for word in words if word not in ("&", "...", "…")], line)
+
+
+def check_command(words: list[str], line: str) -> None:
+    command, context = typer.main.get_command(cli.app), None
+    for word in words[1:]:
+        context = click.Context(command, parent=context, info_name=word)
+        if not isinstance(command, click.Group):
+            break
+        command = command.get_command(context, word) or pytest.fail(f"there is no command '{line}'")
+    rest = words[len(context.command_path.split()) if context else 1 :]
+    known = {name for p in command.params for name in (*p.opts, *p.secondary_opts)} | {"--help"}
+    for word in rest:
+        assert not word.startswith("--") or word.partition("=")[0] in known, f"no option {word} in '{line}'"
+
+
+def test_make_targets_exist():
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for page in PAGES:
+        if page.name != "CHANGELOG.md":
+            shown = [b.text for b in blocks(page) if b.language in ("", "sh", "console")]
+            named = re.findall(r"`make ([a-z-]+)", FENCE.sub("", page.read_text()))
+            named += re.findall(r"^make ([a-z-]+)", "\n".join(shown), re.MULTILINE)
+            assert set(named) <= targets, page.name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)", page.read_text()):
+        made = (
+            "://" in target
+            or target.startswith("examples/")
+            or target in ("examples.md", "decisions/index.md")
+        )
+        assert made or (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+class Loaded(HTMLParser):
+    """What a page of the site loads, and whether it has something that makes a script load more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        self.addresses += [given["src"]] * ("src" in given)
+        if tag == "link" and given.get("rel") != "canonical":
+            self.addresses.append(given["href"])
+        assert "mermaid" not in given.get("class", ""), "Material loads mermaid from another host"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    """The site, built as `make docs` does; whatever mkdocs warns of fails it."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    built = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+    return folder
+
+
+@pytest.mark.slow
+def test_the_site_has_every_page(site):
+    for page in DOCS.rglob("*.md"):
+        assert (site / page.relative_to(DOCS)).with_suffix(".html").exists()
+    assert "tutorial.html" in (site / "index.html").read_text()
+    assert (site / "search" / "search_index.json").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_the_site_loads_nothing_from_another_host(site):
+    for page in site.rglob("*.html"):
+        loaded = Loaded()
+        loaded.feed(page.read_text())
+        assert loaded.addresses
+        assert [a for a in loaded.addresses if "://" in a or a.startswith("//")] == [], page.name
+    for style in site.rglob("*.css"):
+        assert not re.search(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//", style.read_text()), style.name
+
+
+@pytest.mark.slow
+def test_the_python_reference_has_everything_public(site):
+    shown = (site / "python.html").read_text()
+    for name in weft.__all__:
+        assert f">weft.{name}<" in shown or f">{name}<" in shown, f"weft.{name} is not in docs/python.md"
+    assert ">>>" not in re.sub(r"<pre.*?</pre>", "", shown, flags=re.DOTALL).replace("&gt;", ">")
