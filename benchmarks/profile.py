@@ -178,7 +178,7 @@ def laps_of(name: str, count: int, steps: list[Any], run: Any) -> dict[str, Any]
 
 
 def figures(table: list[dict[str, Any]]) -> dict[str, float]:
-    """The seconds of a step of few rows, of its batch with Spark's logs, and rows per second of the others."""
+    """Seconds of a step of few rows, of its batch and of Spark's logs; rows per second of the others."""
     small = next(row for row in table if row["where"] == "small batches")
     found = {"small_step": small["seconds"], "small_batch": small["batch"], "small_logs": small["logs"]}
     for row in table:
