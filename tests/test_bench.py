@@ -147,6 +147,21 @@ def test_peers_agree_and_are_summed_up(spark, monkeypatch, tmp_path):
         module.agree(wrong)
 
 
+@pytest.mark.slow
+def test_a_profile_shows_where_the_time_goes(spark, monkeypatch):
+    module = bench.load("profile")
+    for name, value in {"QUICK_COUNTS": (2,), "QUICK_ROWS": 200_000, "FILES": 3, "SMALL_BATCHES": 3}.items():
+        monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr(module, "EVERY", 0.0005)
+    result = module.run(True, lambda *step: None)
+    inside, stream, small = result.rows
+    assert sum(inside["phases"].values()) == pytest.approx(1.0)
+    assert inside["phases"]["partials"] > 0
+    assert stream["laps"]["map"] > 0
+    assert small["rows"] == 1000
+    assert set(result.figures) == {"small_step", "small_batch", "small_logs", "stream_rows_per_second_2"}
+
+
 def test_minutes_are_for_those_that_can_go_on(place):
     with pytest.raises(JobError, match="'tiny-one' ends of itself; leave out --minutes"):
         bench.with_minutes(bench.load("tiny-one", place), "tiny-one", 2.0)
