@@ -9,8 +9,10 @@ exist. ``sql`` is parsed and ``toml`` read as a job, or as sections of one. A bl
 from __future__ import annotations
 
 import doctest
+import json
 import os
 import re
+import runpy
 import shlex
 import signal
 import socket
@@ -24,8 +26,8 @@ from html.parser import HTMLParser
 from io import StringIO
 from pathlib import Path
 from typing import NamedTuple
+from xml.etree import ElementTree
 
-import click
 import pytest
 import typer
 
@@ -35,6 +37,7 @@ from weft import cli, job
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *DOCS.rglob("*.md")])
+COMMAND = typer.main.get_command(cli.app)
 FENCE = re.compile(r'^```(\w*)(?: title="([^"]+)")?\n(.*?)^```$', re.DOTALL | re.MULTILINE)
 ANY_JOB = """
 [source]
@@ -196,14 +199,13 @@ def test_commands_exist_with_their_options(page):
 
 
 def check_command(words: list[str], line: str) -> None:
-    command, context = typer.main.get_command(cli.app), None
-    for word in words[1:]:
-        context = click.Context(command, parent=context, info_name=word)
-        if not isinstance(command, click.Group):
-            break
-        command = command.get_command(context, word) or pytest.fail(f"there is no command '{line}'")
-    rest = words[len(context.command_path.split()) if context else 1 :]
-    known = {name for p in command.params for name in (*p.opts, *p.secondary_opts)} | {"--help"}
+    command, rest = COMMAND, words[1:]
+    while hasattr(command, "commands") and rest and not rest[0].startswith("-"):
+        assert rest[0] in command.commands, f"there is no command '{line}'"
+        command, rest = command.commands[rest[0]], rest[1:]
+    known = {name for option in command.params for name in (*option.opts, *option.secondary_opts)} | {
+        "--help"
+    }
     for word in rest:
         assert not word.startswith("--") or word.partition("=")[0] in known, f"no option {word} in '{line}'"
 
@@ -229,6 +231,28 @@ def test_links_lead_somewhere(page):
         assert made or (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def test_plots_are_drawn_from_their_results():
+    drawn = runpy.run_path(str(DOCS / "plots.py"))["plots"]()
+    assert drawn
+    for name, picture in drawn.items():
+        assert (DOCS / "benchmarks" / f"{name}.svg").read_text() == picture, "run `python docs/plots.py`"
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_the_measured_gains_are_those_of_the_plot(page):
+    figures = json.loads((DOCS / "benchmarks/spark-native.json").read_text())["figures"]
+    said = re.search(r"\*\*Measured:\*\*.*", (ROOT / page).read_text())[0]
+    assert all(f"{gain:g} times" in said for gain in figures.values())
+
+
+@pytest.mark.parametrize(
+    "picture", [*DOCS.glob("pictures/*.svg"), *DOCS.glob("benchmarks/*.svg")], ids=lambda p: p.stem
+)
+def test_pictures_are_small_and_say_what_they_show(picture):
+    assert picture.stat().st_size < 12_000
+    assert ElementTree.parse(picture).getroot().get("aria-label")
+
+
 class Loaded(HTMLParser):
     """What a page of the site loads, and whether it has something that makes a script load more."""
 
@@ -238,7 +262,8 @@ class Loaded(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = {name: value or "" for name, value in attrs}
-        self.addresses += [given["src"]] * ("src" in given)
+        if "src" in given:
+            self.addresses.append(given["src"])
         if tag == "link" and given.get("rel") != "canonical":
             self.addresses.append(given["href"])
         assert "mermaid" not in given.get("class", ""), "Material loads mermaid from another host"
@@ -279,4 +304,4 @@ def test_the_python_reference_has_everything_public(site):
     shown = (site / "python.html").read_text()
     for name in weft.__all__:
         assert f">weft.{name}<" in shown or f">{name}<" in shown, f"weft.{name} is not in docs/python.md"
-    assert ">>>" not in re.sub(r"<pre.*?</pre>", "", shown, flags=re.DOTALL).replace("&gt;", ">")
+    assert ">>>" not in re.sub(r"<(pre|code)\b.*?</\1>", "", shown, flags=re.DOTALL).replace("&gt;", ">")
