@@ -6,6 +6,7 @@ links that leave docs/ lead to them.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-LINK = re.compile(r"\]\(((?:\.\./)+)(examples|CHANGELOG\.md)([^)]*)\)")
+LINK = re.compile(r"\[([^\]]+)\]\((\.\./[^)\s]+)\)")
+LANGUAGES = {".toml": "toml", ".sql": "sql", ".py": "python", ".sh": "sh"}
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -37,13 +39,13 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for name, text in generated().items():
         files.append(File.generated(config, name, content=text))
     for path in examples():
-        files.append(File.generated(config, f"examples/{path.name}", abs_src_path=str(path)))
+        files.append(File.generated(config, str(path.relative_to(ROOT)), abs_src_path=str(path)))
     return files
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Links from docs/ to what is beside it lead to where that is on the site."""
-    return LINK.sub(lambda found: f"]({'../' * (found[1].count('../') - 1)}{_placed(found)})", markdown)
+    return LINK.sub(lambda found: _on_the_site(found, page.file.src_uri), markdown)
 
 
 def generated() -> dict[str, str]:
@@ -61,14 +63,21 @@ def generated() -> dict[str, str]:
 
 def examples() -> list[Path]:
     """The files of examples/ that can be shown."""
-    return sorted(p for p in (ROOT / "examples").iterdir() if p.suffix in (".toml", ".sql", ".py", ".sh"))
+    return sorted(path for path in (ROOT / "examples").rglob("*") if path.suffix in LANGUAGES)
 
 
-def _placed(found: re.Match[str]) -> str:
-    name, rest = found[2], found[3].rstrip("/")
-    if name == "examples" and "." not in rest:
-        return "examples.md"
-    return name + rest
+def _on_the_site(found: re.Match[str], page: str) -> str:
+    """A link that leaves docs/ leads to where its target is on the site, or is plain text."""
+    folder = posixpath.dirname(page)
+    target = posixpath.normpath(posixpath.join(folder, found[2]))
+    if not target.startswith("../"):
+        return found[0]
+    place = target.removeprefix("../")
+    if place.split("/")[0] == "examples":
+        place = place if ROOT / place in examples() else "examples.md"
+    elif not place.startswith("CHANGELOG.md"):
+        return found[1]
+    return f"[{found[1]}]({posixpath.relpath(place, folder or '.')})"
 
 
 def _present(entry: Any, known: set[str]) -> Any:
@@ -104,8 +113,8 @@ def _list_of_decisions() -> str:
 
 def _list_of_examples() -> str:
     lines = ["# Examples", "Each is one command, from the folder that holds `examples`.", ""]
-    languages = {".toml": "toml", ".sql": "sql", ".py": "python", ".sh": "sh"}
     for path in examples():
-        lines += [f"## {path.name}", "", f"[The file](examples/{path.name})", ""]
-        lines += [f"```{languages[path.suffix]}", path.read_text().rstrip(), "```", ""]
+        name = path.relative_to(ROOT)
+        lines += [f"## {name}", "", f"[The file]({name})", ""]
+        lines += [f"```{LANGUAGES[path.suffix]}", path.read_text().rstrip(), "```", ""]
     return "\n".join(lines)
