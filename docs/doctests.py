@@ -7,7 +7,7 @@ from typing import Any
 
 from griffe import Extension, Object
 
-EXAMPLE = re.compile(r"^(>>> .*\n(?:(?!>>> |\n).*\n?|>>> .*\n?)*)", re.MULTILINE)
+EXAMPLE = re.compile(r"^>>> .*(?:\n.+)*", re.MULTILINE)
 
 
 class Doctests(Extension):
@@ -20,16 +20,5 @@ class Doctests(Extension):
 
 
 def fenced(text: str) -> str:
-    """A docstring with its examples in fences.
-
-    >>> print(fenced("Add one.\\n\\n>>> 1 + 1\\n2\\n\\nThat is all.").replace("`", "'"))
-    Add one.
-    <BLANKLINE>
-    '''pycon
-    >>> 1 + 1
-    2
-    '''
-    <BLANKLINE>
-    That is all.
-    """
-    return EXAMPLE.sub(lambda found: f"```pycon\n{found[1].rstrip()}\n```\n", text)
+    """A docstring with its examples in fences."""
+    return EXAMPLE.sub(lambda found: f"```pycon\n{found[0]}\n```", text)

@@ -26,9 +26,8 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     pages = [str(path.relative_to(DOCS)) for path in sorted(DOCS.rglob("*.md"))]
     known = {*pages, *generated()}
     menu = [kept for entry in config.nav or [] if (kept := _present(entry, known))]
-    decisions = [page for page in pages if page.startswith("decisions/")]
-    menu[-1]["Decisions"] += decisions
-    if unnamed := sorted(known - set(decisions) - set(_named(menu))):
+    menu[-1]["Decisions"] += [page for page in pages if page.startswith("decisions/")]
+    if unnamed := sorted(known - set(_named(menu))):
         menu.append({"More": unnamed})
     config.nav = menu
     return config
