@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-import itertools
+import random
+from functools import partial
 from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
-from ring_cases import COSTS, TESTS, joins, numbers, oracle, rows_for, slicings
+from ring_cases import (
+    COSTS,
+    cases,
+    numbers,
+    oracle,
+    some_join,
+    some_orders,
+    some_rows,
+    some_slicing,
+)
 
 from weft.errors import QueryError
 from weft.ring.atr import Atr
@@ -21,34 +30,32 @@ from weft.ring.psp_i import PspI
 from weft.ring.slicing import Slicing, even
 
 RINGS: list[type[Psp]] = [Psp, PspI, PspD]
-seeds = st.none() | st.integers(0, 1000)
+SCHEMES: list[type[Scheme]] = [*RINGS, Atr, Ctr]
 
 
-@st.composite
-def runs(draw: st.DrawFn, scheme: type[Scheme]) -> tuple[Scheme, list[Row]]:
+def started(scheme: type[Scheme], chosen: random.Random) -> tuple[Any, list[Row]]:
     """A scheme with settings of its own, and rows for it."""
-    join = draw(joins())
-    own: dict[str, Any] = {"seed": draw(seeds)}
-    nodes: int | Slicing = draw(st.integers(1, 5))
+    join = some_join(chosen)
+    own: dict[str, Any] = {"seed": chosen.choice([None, chosen.randrange(1000)])}
+    nodes: int | Slicing = chosen.randint(1, 5)
     if scheme in RINGS:
-        nodes = draw(slicings(len(join.windows)))
+        nodes = some_slicing(chosen, len(join.windows))
         if scheme is not Psp:
-            own["limit"] = draw(st.integers(1, 6))
-    elif scheme is Atr:
-        own["master"] = draw(st.integers(0, len(join.windows) - 1))
-        own["segment"] = draw(st.sampled_from([0.5, 2, 5, 30]))
-        own["keep"] = draw(st.booleans())
+            own["limit"] = chosen.randint(1, 6)
     else:
-        own["copies"] = draw(st.integers(1, 5))
-        own["segment"] = draw(st.sampled_from([0.5, 2, 5, 30]))
-    return scheme(join, nodes, COSTS, **own), draw(rows_for(join))
+        own["segment"] = chosen.choice([0.5, 2, 5, 30])
+        if scheme is Atr:
+            own |= {"master": chosen.randrange(len(join.windows)), "keep": chosen.random() < 0.5}
+        else:
+            own["copies"] = chosen.randint(1, 4)
+    return scheme(join, nodes, COSTS, **own), some_rows(chosen, join)
 
 
-@pytest.mark.parametrize("scheme", [*RINGS, Atr, Ctr])
-@given(data=st.data())
-def test_results_are_those_of_all_combinations(scheme: type[Scheme], data: st.DataObject) -> None:
-    """Also: every row's cycle ends, and what is stored in the end is in some window."""
-    running, rows = data.draw(runs(scheme))
+@pytest.mark.parametrize("scheme", SCHEMES)
+@given(case=cases)
+def test_results_are_those_of_all_combinations(scheme: type[Scheme], case: int) -> None:
+    """Also, every row's cycle ends, and every row stored was inserted and not yet purged."""
+    running, rows = started(scheme, random.Random(case))
     account = running.run(rows)
     assert numbers(account) == oracle(running.join, rows)
     assert sorted(account.finished) == [row.number for row in rows]
@@ -56,17 +63,15 @@ def test_results_are_those_of_all_combinations(scheme: type[Scheme], data: st.Da
 
 
 @pytest.mark.parametrize("scheme", RINGS)
-@given(data=st.data())
-def test_nodes_that_come_and_go_change_no_result(scheme: type[Psp], data: st.DataObject) -> None:
+@given(case=cases)
+def test_nodes_that_come_and_go_change_no_result(scheme: type[Psp], case: int) -> None:
     """The ring is sliced anew, passively or aggressively, over and over, with other join orders too."""
-    ring, rows = data.draw(runs(scheme))
-    streams = range(len(ring.join.windows))
-    for row in rows:
-        if data.draw(st.integers(0, 3)) == 0:
-            slicing, aggressive = data.draw(slicings(len(streams))), data.draw(st.booleans())
-            orders = [data.draw(st.permutations([o for o in streams if o != s])) for s in streams]
-            ring.at(
-                row.time + data.draw(st.sampled_from([0, 0.1, 1])),
-                lambda s=slicing, a=aggressive, o=orders: ring.resize(s, aggressive=a, join=ring.join.ordered(o)),
-            )
+    chosen = random.Random(case)
+    ring, rows = started(scheme, chosen)
+    streams = len(ring.join.windows)
+    for row in chosen.sample(rows, len(rows) // 4):
+        slicing, aggressive = some_slicing(chosen, streams), chosen.random() < 0.5
+        join = ring.join.ordered(some_orders(chosen, streams))
+        change = partial(ring.resize, slicing, aggressive=aggressive, join=join)
+        ring.at(row.time + chosen.choice([0, 0.1, 1]), change)
     assert numbers(ring.run(rows)) == oracle(ring.join, rows)
