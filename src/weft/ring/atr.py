@@ -70,7 +70,7 @@ class Atr(Scheme):
         self.segments[node, row.number] = segment
         self.current[node] = max(segment, self.current.get(node, segment))
         self.purge(node, row)
-        joined = [(row,)]
+        joined: list[tuple[Row, ...]] = [(row,)]
         for stream in self.join.orders[row.stream]:
             window = self.join.windows[stream]
             young = [kept for kept in node.state[stream] if row.time - kept.row.time < window]

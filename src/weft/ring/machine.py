@@ -12,7 +12,7 @@ import heapq
 import math
 import random
 from abc import ABC, abstractmethod
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -56,7 +56,7 @@ class Account:
     began: dict[int, float] = field(default_factory=dict)
     finished: dict[int, float] = field(default_factory=dict)
     arrived: dict[int, float] = field(default_factory=dict)
-    busy: Counter[int] = field(default_factory=Counter)
+    busy: defaultdict[int, float] = field(default_factory=lambda: defaultdict(float))
     changes: list[tuple[float, int, int]] = field(default_factory=list)
     """When a row was stored (1) or removed (-1), and at which node."""
 
@@ -209,7 +209,8 @@ class Scheme(ABC):
     def partners(self, node: Node, parts: tuple[Row, ...], kept: Iterable[Kept]) -> Iterator[tuple[Row, ...]]:
         """Joined rows with each that they join with of those kept, found one after the other."""
         tried = 0
-        for tried, one in enumerate(kept, 1):
+        for one in kept:
+            tried += 1
             node.clock += self.costs.join
             if self.join.matches(parts, one.row):
                 yield (*parts, one.row)

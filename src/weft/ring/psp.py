@@ -1,11 +1,11 @@
-"""Pipelined state partitioning: a ring of sliced joins, one row in work at a time (Wang, sections 12.2, 12.3).
+"""Pipelined state partitioning: a ring of sliced joins, one row in work at a time.
 
-A row enters at the first node, the head, and is stored there. At each node it purges: rows too old for the
-node's slice move to the next node, ahead of it. Then it is passed on, and probes. What it joins with becomes
-an intermediate result, which goes round the ring once to probe the next stream of the row's join order; the
-node where it began is the last that it probes. Of what the head makes of a row, or of an END, the last is an
-END: when it is back, all others of its kind have passed the head. The head then begins the next one, and
-when END number M-1 is back, nothing of the row is left in the ring.
+Wang, sections 12.1 to 12.3. A row enters at the first node, the head, and is stored there. At each node it
+purges: rows too old for the node's slice move to the next node, ahead of it. Then it is passed on, and
+probes. What it joins with becomes an intermediate result, which goes round the ring once to probe the next
+stream of the row's join order; the node where it began is the last that it probes. Of what the head makes of
+a row, or of an END, the last is an END: when it is back, all others of its kind have passed the head. The head
+then begins the next one, and when END number M-1 is back, nothing of the row is left in the ring.
 """
 
 from __future__ import annotations
@@ -77,6 +77,8 @@ class Psp(Scheme):
         self.limit = limit
         self.working = 0
         self.latest = -inf
+        self.watch: Callable[[Row], object] = id
+        """Told of every row that arrives."""
         self._waiting: deque[Row] = deque()
         self._changes: list[Callable[[], None]] = []
         self.slice(slicing)
@@ -93,6 +95,7 @@ class Psp(Scheme):
     # Rows enter and leave the ring.
 
     def arrive(self, row: Row) -> None:
+        self.watch(row)
         self._waiting.append(row)
         self._admit()
 
@@ -131,10 +134,11 @@ class Psp(Scheme):
         last = message.birth == self.places[following if message.step == 0 else node]
         if not last:
             self.send(node, following, message, message.kind)
-        steps = len(self.join.windows) - 1
-        if message.step < steps:
-            self.extend(node, following, message, place == 0 and (message.step == 0 or (message.end and last)))
-        elif message.end:
+        if message.step < len(self.join.windows) - 1:
+            self.extend(
+                node, following, message, place == 0 and (message.step == 0 or (message.end and last))
+            )
+        else:  # the last END
             self.release(node, message.row)
             if last:
                 self.at(node.clock, partial(self._finish, message.row))

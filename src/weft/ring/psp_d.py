@@ -88,7 +88,9 @@ class PspD(PspI):
     def holder(self, stream: int, age: float) -> Node:
         """The node whose slice has this age, counted from the stream's head."""
         widths, head = self.widths[stream], self.places[self.heads[stream].node]
-        places = [place % len(widths) for place in range(head, head + len(widths)) if widths[place % len(widths)]]
+        places = [
+            place % len(widths) for place in range(head, head + len(widths)) if widths[place % len(widths)]
+        ]
         ends = accumulate(widths[place] for place in places)
         return self.nodes[next((place for place, end in zip(places, ends) if age < end), places[-1])]
 
@@ -100,4 +102,6 @@ class PspD(PspI):
     def _before(self, stream: int, place: int) -> int:
         """The next place against the direction of the ring that has a slice of a stream."""
         count = len(self.nodes)
-        return next(p for p in ((place - back) % count for back in range(1, count + 1)) if self.widths[stream][p])
+        return next(
+            p for p in ((place - back) % count for back in range(1, count + 1)) if self.widths[stream][p]
+        )

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from math import inf
-from typing import Any
 
 from weft.ring.machine import Costs, Kept, Node
 from weft.ring.multijoin import MultiJoin, Row

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from weft.errors import QueryError
+from weft.ring.cost import Model
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,31 @@ def even(streams: int, nodes: int) -> Slicing:
     >>> even(1, 2)
     Slicing(shares=((0.5, 0.5),), bounds=None)
     """
+    if nodes < 1:
+        raise QueryError(f"{nodes} nodes", hint="give one or more")
     return Slicing(((1 / nodes,) * nodes,) * streams)
+
+
+def initial_lengths(model: Model, most: int) -> list[int]:
+    """Over how many nodes each stream's window should be cut (section 13.3).
+
+    The best lengths depend on each other. Streams with few rows that join decide first, each as if those
+    not yet decided had its own length; those that matter most decide last, when the others are known.
+
+    >>> from weft.ring.machine import Costs
+    >>> from weft.ring.statistics import Statistics
+    >>> streams = Statistics((50, 50, 1), (10, 10, 10), {(0, 1): 0.1, (1, 2): 0.1})
+    >>> model = Model(streams, ((1, 2), (2, 0), (1, 0)), Costs(join=1e-5, send=1e-6, hop=1e-4))
+    >>> initial_lengths(model, 20)
+    [5, 6, 6]
+    """
+    known = model.statistics
+    weights = [rows * known.average(stream) for stream, rows in enumerate(known.rows)]
+    lengths: dict[int, int] = {}
+    for stream in sorted(range(len(weights)), key=weights.__getitem__):
+        every = ([lengths.get(s, n) for s in range(len(weights))] for n in range(1, most + 1))
+        lengths[stream] = min(every, key=model.latency_of)[stream]
+    return [lengths[stream] for stream in range(len(weights))]
 
 
 def balanced(rows: Sequence[float], lengths: Sequence[int]) -> Slicing:
