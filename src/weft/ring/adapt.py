@@ -39,7 +39,7 @@ class Adapter:
     """
 
     def __init__(
-        self, ring: Psp, period: float, *, most: int, aggressive: bool = False, gain: float = 0.05
+        self, ring: Psp, period: float, *, most: int, aggressive: bool = False, gain: float = 0.1
     ) -> None:
         self.ring, self.period, self.most = ring, period, most
         self.aggressive, self.gain = aggressive, gain
@@ -51,6 +51,9 @@ class Adapter:
     def look(self) -> None:
         """Measure, and change the ring if that pays."""
         ring = self.ring
+        if not ring.coming:
+            return
+        ring.at(ring.now + self.period, self.look)
         if self.rows:
             known = measured(ring.join, self.rows, self.period)
             self.rows.clear()
@@ -61,5 +64,3 @@ class Adapter:
                 self.changes.append(Change(ring.now, known, nodes, orders))
                 slicing = balanced(known.rows, [nodes] * len(orders))
                 ring.resize(slicing, aggressive=self.aggressive, join=ring.join.ordered(orders))
-        if ring.coming:
-            ring.at(ring.now + self.period, self.look)

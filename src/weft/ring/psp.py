@@ -3,9 +3,9 @@
 Wang, sections 12.1 to 12.3. A row enters at the first node, the head, and is stored there. At each node it
 purges: rows too old for the node's slice move to the next node, ahead of it. Then it is passed on, and
 probes. What it joins with becomes an intermediate result, which goes round the ring once to probe the next
-stream of the row's join order; the node where it began is the last that it probes. Of what the head makes of
-a row, or of an END, the last is an END: when it is back, all others of its kind have passed the head. The head
-then begins the next one, and when END number M-1 is back, nothing of the row is left in the ring.
+stream of the row's join order; the node where it began is the last that it probes. Of what the head makes
+of a row, or of an END, the last is an END: when it is back, all others of its kind have passed the head. The
+head then begins the next one, and when END number M-1 is back, nothing of the row is left in the ring.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class Statistics:
         return sum(self.pair(stream, other) for other in others) / len(others)
 
 
-def measured(join: MultiJoin, rows: Sequence[Row], span: float, sample: int = 30) -> Statistics:
+def measured(join: MultiJoin, rows: Sequence[Row], span: float, sample: int = 60) -> Statistics:
     """Statistics of rows that came within so much time; conditions are tried on a sample of them.
 
     >>> from weft.ring.multijoin import rows_of
