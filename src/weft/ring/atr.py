@@ -76,7 +76,7 @@ class Atr(Scheme):
             young = [kept for kept in node.state[stream] if row.time - kept.row.time < window]
             longer = []
             for parts in joined:
-                for found in self.partners(node, parts, young):
+                for found in self.partners(node, parts, stream, young):
                     if len(found) == len(self.join.windows):
                         self.found(node, found)
                     else:

@@ -147,7 +147,7 @@ class Ctr(Scheme):
             if now - kept.row.time < window and self.segments[node, kept.row.number] in route.segments
         ]
         found = []
-        for parts in self.partners(node, route.parts, asked):
+        for parts in self.partners(node, route.parts, stream, asked):
             if len(parts) == len(self.join.windows):
                 self.found(node, parts)
             else:

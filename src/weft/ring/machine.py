@@ -16,13 +16,16 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from operator import attrgetter
 from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from weft.errors import QueryError
-from weft.ring.multijoin import MultiJoin, Row, in_streams
+from weft.ring.multijoin import MultiJoin, Row
+
+_stream = attrgetter("stream")
 
 
 @dataclass(frozen=True)
@@ -206,13 +209,15 @@ class Scheme(ABC):
         self.account.changes.append((node.clock, node.number, -1))
         self._copies[kept.row.number] -= 1
 
-    def partners(self, node: Node, parts: tuple[Row, ...], kept: Iterable[Kept]) -> Iterator[tuple[Row, ...]]:
-        """Joined rows with each that they join with of those kept, found one after the other."""
-        tried = 0
+    def partners(
+        self, node: Node, parts: tuple[Row, ...], stream: int, kept: Iterable[Kept]
+    ) -> Iterator[tuple[Row, ...]]:
+        """Joined rows with each that they join with of a stream's rows kept, found one after the other."""
+        matches, cost, tried = self.join.matcher(parts, stream), self.costs.join, 0
         for one in kept:
             tried += 1
-            node.clock += self.costs.join
-            if self.join.matches(parts, one.row):
+            node.clock += cost
+            if matches(one.row.value):
                 yield (*parts, one.row)
         self.account.operations["join"] += tried
         self.account.busy[node.number] += tried * self.costs.join
@@ -221,4 +226,4 @@ class Scheme(ABC):
         """Give a result away."""
         number = parts[0].number
         times = self.account.arrived[number], self.account.began[number], node.clock
-        self.account.results.append(Result(in_streams(parts), *times))
+        self.account.results.append(Result(tuple(sorted(parts, key=_stream)), *times))

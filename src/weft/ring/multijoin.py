@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -53,7 +54,7 @@ class MultiJoin:
     >>> join = MultiJoin((10, 10, 5), {(0, 1): int.__lt__})
     >>> join.orders
     ((1, 2), (0, 2), (0, 1))
-    >>> join.matches((Row(0, 1, 0.0, 7),), Row(1, 0, 1.0, 3))
+    >>> join.matcher((Row(0, 1, 0.0, 7),), stream=0)(3)
     True
     """
 
@@ -85,25 +86,26 @@ class MultiJoin:
             tests[low, high], tests[high, low] = test, _turned(test)
         object.__setattr__(self, "_tests", tests)
 
-    def matches(self, parts: tuple[Row, ...], row: Row) -> bool:
-        """Whether a row joins with rows that are joined already; ages are not looked at."""
-        tests, stream, value = self._tests, row.stream, row.value
-        for part in parts:
-            test = tests.get((part.stream, stream))
-            if test is not None and not test(part.value, value):
+    def matcher(self, parts: tuple[Row, ...], stream: int) -> Callable[[Any], bool]:
+        """Says of a value of one more stream whether it joins with rows that are joined; not of ages."""
+        found = ((self._tests.get((part.stream, stream)), part.value) for part in parts)
+        tests = [(test, value) for test, value in found if test is not None]
+        whole = self.whole if len(parts) + 1 == len(self.windows) else None
+        if whole is None and len(tests) == 1:
+            ((test, other),) = tests
+            return partial(test, other)
+        known = {part.stream: part.value for part in parts}
+
+        def matches(value: Any) -> bool:
+            if not all(one(mine, value) for one, mine in tests):
                 return False
-        if self.whole is None or len(parts) + 1 < len(self.windows):
-            return True
-        return self.whole([part.value for part in in_streams((*parts, row))])
+            return whole is None or whole([{**known, stream: value}[s] for s in range(len(self.windows))])
+
+        return matches
 
     def ordered(self, orders: Sequence[Sequence[int]]) -> MultiJoin:
         """The same join with other join orders."""
         return replace(self, orders=tuple(map(tuple, orders)))
-
-
-def in_streams(parts: Iterable[Row]) -> tuple[Row, ...]:
-    """Joined rows in the order of their streams."""
-    return tuple(sorted(parts, key=lambda part: part.stream))
 
 
 def _turned(test: Test) -> Test:

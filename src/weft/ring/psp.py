@@ -163,7 +163,9 @@ class Psp(Scheme):
     def extend(self, node: Node, following: Node, probe: Probe, new_end: bool) -> None:
         """Probe the state here, and send off what was found; as an END the last, where there is to be one."""
         step, place, held = probe.step + 1, self.places[node], None
-        for parts in self.partners(node, probe.parts, self.visible(node, probe)):
+        stream = self.join.orders[probe.row.stream][probe.step]
+        kept = self.visible(node, probe, stream) if probe.parts else ()
+        for parts in self.partners(node, probe.parts, stream, kept):
             if len(parts) == len(self.join.windows):
                 self.found(node, parts)
                 continue
@@ -178,9 +180,9 @@ class Psp(Scheme):
             self.account.ends += 1
             self.send(node, following, end, end.kind)
 
-    def visible(self, node: Node, probe: Probe) -> Iterable[Kept]:
-        """The rows here that a probe is to be joined with."""
-        return node.state[self.join.orders[probe.row.stream][probe.step]] if probe.parts else ()
+    def visible(self, node: Node, probe: Probe, stream: int) -> Iterable[Kept]:
+        """The rows of a stream here that a probe is to be joined with."""
+        return node.state[stream]
 
     def expire(self, node: Node, kept: Kept, row: Row) -> None:
         """A kept row was purged by another."""

@@ -46,9 +46,9 @@ class PspI(Psp):
         self.passing[node].add(probe.row.number)
         super().maintain(node, following, probe)
 
-    def visible(self, node: Node, probe: Probe) -> Iterable[Kept]:
+    def visible(self, node: Node, probe: Probe, stream: int) -> Iterable[Kept]:
         number = probe.row.number
-        return [kept for kept in super().visible(node, probe) if kept.entered <= number < kept.left]
+        return [kept for kept in node.state[stream] if kept.entered <= number < kept.left]
 
     def expire(self, node: Node, kept: Kept, row: Row) -> None:
         kept.left = row.number
