@@ -130,11 +130,10 @@ def numbers(account: Account) -> list[tuple[int, ...]]:
 def summed_up(scheme: Scheme, rows: Sequence[Row]) -> dict[str, float]:
     """What a run shows once the windows are full: milliseconds, and counts per row."""
     account = scheme.account
-    late = [r for r in account.results if r.arrived >= WINDOW]
     peak, mean = account.state(since=WINDOW)
     return {
-        "response": 1e3 * fmean(r.found - r.began for r in late),
-        "latency": 1e3 * fmean(r.found - r.arrived for r in late),
+        "response": 1e3 * account.response(since=WINDOW),
+        "latency": 1e3 * account.latency(since=WINDOW),
         "cycle": 1e3 * account.cycle(),
         "state": mean,
         "state_peak": peak,

@@ -52,6 +52,14 @@ def test_joins_in_the_docs_run(capsys):
     assert "2 joins of humidity and temperature" in printed
 
 
+def test_the_ring_in_the_docs_runs(capsys):
+    names: dict[str, object] = {}
+    for block in blocks("docs/ring.md", "python"):
+        exec(compile(block, "docs/ring.md", "exec"), names)
+    assert len(capsys.readouterr().out.splitlines()) == 3
+    assert names["account"].results
+
+
 @pytest.mark.parametrize("page", ["docs/queries.md", "docs/joins.md"])
 def test_sql_in_the_docs_parses(page):
     for block in blocks(page, "sql"):

@@ -18,7 +18,6 @@ from weft.ring.psp import Psp
 from weft.ring.psp_d import PspD
 from weft.ring.psp_i import PspI
 from weft.ring.relocation import changed, inserted_after, shift
-from weft.ring.slicing import even
 
 
 def values(node: Node, stream: int) -> list[object]:
@@ -145,10 +144,6 @@ def test_adaptation_follows_the_rate() -> None:
     join = MultiJoin((5, 5, 5), test, orders=((2, 1), (0, 2), (0, 1)))
     costs = Costs(join=1e-3, send=1e-4, hop=2e-3)
 
-    def latency(ring: Psp) -> float:
-        late = [r.found - r.arrived for r in ring.account.results if r.arrived > 45]
-        return sum(late) / len(late)
-
     fixed = Psp(join, 2, costs)
     fixed.run(rows)
     for aggressive in (False, True):
@@ -158,14 +153,15 @@ def test_adaptation_follows_the_rate() -> None:
         assert adapter.changes[0].orders == ((1, 2), (0, 2), (1, 0)), "no stream is joined without condition"
         lengths = [change.nodes for change in adapter.changes]
         assert lengths == sorted(lengths) and lengths[-1] > 2 * lengths[0]
-        assert latency(ring) < latency(fixed) / 2
+        assert ring.account.latency(since=45) < fixed.account.latency(since=45) / 2
 
 
-def test_a_quiet_stream_is_not_measured() -> None:
+def test_nothing_is_decided_where_nothing_came() -> None:
+    """Rows of one stream alone have nothing to compare: one node will do. Then comes nothing for long."""
     ring = Psp(MultiJoin((5, 5)), 2)
     adapter = Adapter(ring, 1.0, most=4)
     assert numbers(ring.run(rows_of([(0, 0.5, 1), (1, 9.5, 2), (0, 9.6, 3)]))) == [(2, 1)]
-    assert [change.time for change in adapter.changes] != [] or ring.slicing == even(2, 2)
+    assert [(change.time, change.nodes) for change in adapter.changes] == [(1.0, 1)]
 
 
 def test_no_rows_no_results() -> None:

@@ -170,6 +170,8 @@ def test_wrong_input_says_what_is_wrong() -> None:
         Atr(MultiJoin((1, 1)), 0)
     with pytest.raises(QueryError, match="0 copies"):
         Ctr(MultiJoin((1, 1)), 2, copies=0)
+    with pytest.raises(QueryError, match="0 rows in work"):
+        PspI(MultiJoin((1, 1)), 2, limit=0)
     with pytest.raises(QueryError, match="add up to 1"):
         Slicing(((0.5, 0.4),))
     with pytest.raises(QueryError, match="for each node"):

@@ -12,10 +12,11 @@ import heapq
 import math
 import random
 from abc import ABC, abstractmethod
-from collections import Counter, defaultdict, deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from operator import attrgetter
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -59,21 +60,20 @@ class Account:
     began: dict[int, float] = field(default_factory=dict)
     finished: dict[int, float] = field(default_factory=dict)
     arrived: dict[int, float] = field(default_factory=dict)
-    busy: defaultdict[int, float] = field(default_factory=lambda: defaultdict(float))
     changes: list[tuple[float, int, int]] = field(default_factory=list)
     """When a row was stored (1) or removed (-1), and at which node."""
 
-    def latency(self) -> float:
-        """Mean time from a result's last row's arrival to the result; with queueing."""
-        return fmean(r.found - r.arrived for r in self.results) if self.results else math.nan
+    def latency(self, since: float = -math.inf) -> float:
+        """Mean time from the arrival of a result's last row to the result, of rows that came since then."""
+        return _mean(r.found - r.arrived for r in self.results if r.arrived >= since)
 
-    def response(self) -> float:
-        """Mean time from when work on a result's last row began to the result; without queueing."""
-        return fmean(r.found - r.began for r in self.results) if self.results else math.nan
+    def response(self, since: float = -math.inf) -> float:
+        """The same without the time that the row waited for work on it to begin."""
+        return _mean(r.found - r.began for r in self.results if r.arrived >= since)
 
     def cycle(self) -> float:
-        """Mean time from when work on a row began until all of its results were there."""
-        return fmean(self.finished[n] - self.began[n] for n in self.finished) if self.finished else math.nan
+        """Mean time from when work on a row began until nothing of it was left to do."""
+        return _mean(time - self.began[number] for number, time in self.finished.items())
 
     def state(self, since: float = -math.inf, node: int | None = None) -> tuple[int, float]:
         """The peak, and the mean over time, of the rows stored since then, at a node or at all together."""
@@ -86,6 +86,11 @@ class Account:
         span = clipped[-1] - clipped[0]
         mean = float(rows[:-1] @ np.diff(clipped) / span) if span > 0 else float(rows[-1])
         return int(rows[times >= since].max(initial=0)), mean
+
+
+def _mean(values: Iterable[float]) -> float:
+    some = list(values)
+    return fmean(some) if some else math.nan
 
 
 class Kept:
@@ -122,10 +127,12 @@ class Scheme(ABC):
         if nodes < 1:
             raise QueryError(f"{nodes} nodes", hint="give one or more")
         self.join, self.costs = join, costs or Costs()
+        self._numbers = count()
         self.nodes = [self.new_node() for _ in range(nodes)]
         self.account = Account()
         self.now = 0.0
         self.coming = 0
+        """How many rows have still to arrive."""
         self._random = None if seed is None else random.Random(seed)
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._scheduled = 0
@@ -142,7 +149,7 @@ class Scheme(ABC):
 
     def run(self, rows: Sequence[Row]) -> Account:
         """Take all rows, each at its time, and work until nothing is left to do."""
-        if any(row.stream >= len(self.join.windows) for row in rows):
+        if not all(0 <= row.stream < len(self.join.windows) for row in rows):
             raise QueryError(f"a row of a stream that the join of {len(self.join.windows)} does not have")
         self.coming += len(rows)
         for row in rows:
@@ -164,8 +171,7 @@ class Scheme(ABC):
 
     def new_node(self) -> Node:
         """One more node, with a number of its own."""
-        self._numbered = getattr(self, "_numbered", -1) + 1
-        return Node(self._numbered, len(self.join.windows))
+        return Node(next(self._numbers), len(self.join.windows))
 
     def deliver(self, node: Node, message: Any) -> None:
         """Let a node work on a message as soon as it is free."""
@@ -189,7 +195,6 @@ class Scheme(ABC):
     def spend(self, node: Node, operation: str, time: float) -> None:
         """Count one operation of a node and let its time pass."""
         self.account.operations[operation] += 1
-        self.account.busy[node.number] += time
         node.clock += time
 
     def store(self, node: Node, row: Row, entered: int = 0) -> Kept:
@@ -220,7 +225,6 @@ class Scheme(ABC):
             if matches(one.row.value):
                 yield (*parts, one.row)
         self.account.operations["join"] += tried
-        self.account.busy[node.number] += tried * self.costs.join
 
     def found(self, node: Node, parts: tuple[Row, ...]) -> None:
         """Give a result away."""

@@ -70,12 +70,10 @@ class Psp(Scheme):
         costs: Costs | None = None,
         *,
         seed: int | None = None,
-        limit: int = 1,
     ) -> None:
         slicing = even(len(join.windows), slicing) if isinstance(slicing, int) else slicing
         super().__init__(join, slicing.nodes, costs, seed=seed)
-        self.limit = limit
-        self.working = 0
+        self.working, self.limit = 0, 1
         self.latest = -inf
         self.watch: Callable[[Row], object] = id
         """Told of every row that arrives."""
@@ -135,9 +133,8 @@ class Psp(Scheme):
         if not last:
             self.send(node, following, message, message.kind)
         if message.step < len(self.join.windows) - 1:
-            self.extend(
-                node, following, message, place == 0 and (message.step == 0 or (message.end and last))
-            )
+            new_end = place == 0 and (message.step == 0 or (message.end and last))
+            self.extend(node, following, message, new_end)
         else:  # the last END
             self.release(node, message.row)
             if last:

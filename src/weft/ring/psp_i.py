@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from math import inf
 
+from weft.errors import QueryError
 from weft.ring.machine import Costs, Kept, Node
 from weft.ring.multijoin import MultiJoin, Row
 from weft.ring.psp import Probe, Psp
@@ -39,8 +40,11 @@ class PspI(Psp):
         seed: int | None = None,
         limit: int = 8,
     ) -> None:
+        super().__init__(join, slicing, costs, seed=seed)
+        if limit < 1:
+            raise QueryError(f"{limit} rows in work", hint="let one or more be in work at a time")
+        self.limit = limit
         self.passing: defaultdict[Node, set[int]] = defaultdict(set)
-        super().__init__(join, slicing, costs, seed=seed, limit=limit)
 
     def maintain(self, node: Node, following: Node, probe: Probe) -> None:
         self.passing[node].add(probe.row.number)
