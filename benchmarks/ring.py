@@ -136,10 +136,10 @@ def summed_up(scheme: Scheme, rows: Sequence[Row]) -> dict[str, float]:
         "latency": 1e3 * account.latency(since=WINDOW),
         "cycle": 1e3 * account.cycle(),
         "state": mean,
-        "state_peak": peak,
+        "peak": peak,
         "results": len(account.results),
-        "messages": account.messages.total() / len(rows),
-        "ends": account.ends / len(rows),
+        "sent": account.messages.total() / len(rows),
+        "ENDs": account.ends / len(rows),
         "inserts": account.operations["insert"] / len(rows),
         "comparisons": account.operations["join"] / len(rows),
     }
@@ -162,15 +162,15 @@ def by_nodes(cost: str, share: float, nodes: Iterable[int], seconds: float) -> l
 
 
 def schemes(join: MultiJoin, nodes: int) -> dict[str, Scheme]:
-    """All that are compared, on so many nodes."""
+    """All that are compared, on so many nodes; PSP-DI is PSP-D with rows interleaved (section 12.6)."""
     return {
         "PSP": Psp(join, nodes, COSTS),
         "PSP-I": PspI(join, nodes, COSTS, limit=4),
         "PSP-D": PspD(join, nodes, COSTS),
-        "PSP-D, interleaved": PspD(join, nodes, COSTS, limit=4),
-        "CTR, 2 copies": Ctr(join, nodes, COSTS, copies=2),
-        "ATR, segments kept": Atr(join, nodes, COSTS, segment=WINDOW),
-        "ATR, rows purged": Atr(join, nodes, COSTS, segment=WINDOW, keep=False),
+        "PSP-DI": PspD(join, nodes, COSTS, limit=4),
+        "CTR": Ctr(join, nodes, COSTS, copies=2),
+        "ATR": Atr(join, nodes, COSTS, segment=WINDOW),
+        "ATR purged": Atr(join, nodes, COSTS, segment=WINDOW, keep=False),
     }
 
 
@@ -210,11 +210,10 @@ def by_rate(factor: int, seconds: float) -> list[dict[str, Any]]:
         times = [(r.arrived, 1e3 * (r.found - r.arrived)) for r in results]
         before = [ms for at, ms in times if at < seconds / 3]
         after = [ms for at, ms in times if at >= seconds * 2 / 3]
-        course = {}
+        course = []
         for start in range(0, int(seconds), 3):
             some = [ms for at, ms in times if start <= at < start + 3]
-            if some:
-                course[start + 1.5] = fmean(some)
+            course += [(start + 1.5, fmean(some))] if some else []
         found.append(
             {
                 "part": "rate",
@@ -259,11 +258,9 @@ def figures(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
         by_name = {row["scheme"]: row for row in some}
         for name in by_name:
             if name != "PSP":
-                key = name.replace("-", "_").replace(", ", "_").replace(" ", "_").lower()
+                key = name.replace("-", "_").replace(" ", "_").lower()
                 found[f"state_{key}_over_psp_{nodes}"] = by_name[name]["state"] / by_name["PSP"]["state"]
-        found[f"response_atr_over_psp_{nodes}"] = (
-            by_name["ATR, rows purged"]["response"] / by_name["PSP"]["response"]
-        )
+        found[f"response_atr_over_psp_{nodes}"] = by_name["ATR"]["response"] / by_name["PSP"]["response"]
         found[f"inserts_psp_over_psp_d_{nodes}"] = by_name["PSP"]["inserts"] / by_name["PSP-D"]["inserts"]
     for (factor,), some in grouped(rows, "rate", "factor").items():
         after = {row["way"]: row["after"] for row in some}
@@ -280,12 +277,12 @@ def render(result: Result) -> Group:
         _nodes_table(result.rows),
         _table(
             "Schemes, 3-way, selectivity 0.1 (figures 16.3 to 16.5)",
-            ("scheme", "nodes", "response", "latency", "state", "state_peak", "messages", "ends", "inserts"),
+            ("scheme", "nodes", "response", "latency", "state", "peak", "sent", "ENDs", "inserts"),
             [row for row in result.rows if row["part"] == "schemes"],
         ),
         _table(
             "Ways, each step finding one row, PSP-D with 4 rows in work",
-            ("streams", "nodes", "cycle", "comparisons", "state", "messages", "ends"),
+            ("streams", "nodes", "cycle", "comparisons", "state", "sent", "ENDs"),
             [row for row in result.rows if row["part"] == "ways"],
         ),
         _table(
@@ -307,11 +304,11 @@ def render(result: Result) -> Group:
                     "more than 1",
                     f[f"state_psp_i_over_psp_{largest}"],
                 ),
-                ("... of CTR with 2 copies", 2, f[f"state_ctr_2_copies_over_psp_{largest}"]),
+                ("... of CTR with 2 copies", 2, f[f"state_ctr_over_psp_{largest}"]),
                 (
                     "... of ATR, by the thesis' formula",
                     7 * largest / 3,
-                    f[f"state_atr_segments_kept_over_psp_{largest}"],
+                    f[f"state_atr_over_psp_{largest}"],
                 ),
                 ("response of ATR over PSP", "more than 1", f[f"response_atr_over_psp_{largest}"]),
                 (
@@ -331,20 +328,18 @@ def _best(rows: Sequence[dict[str, Any]], cost: str, share: float) -> object:
 
 
 def _nodes_table(rows: Sequence[dict[str, Any]]) -> Table:
-    groups = grouped(rows, "nodes", "join_cost", "selectivity")
-    nodes = sorted({row["nodes"] for some in groups.values() for row in some})
-    shown = Table(title="Response time of PSP by nodes, 3-way (figure 16.2); * is theorem 9's number")
-    for heading in ("join", "joined", *(f"{count}" for count in nodes), "state"):
+    shown = Table(title="Response time of PSP, 3-way (figure 16.2): few nodes, many, the best, theorem 9's")
+    for heading in ("join", "joined", "nodes", "ms", "nodes", "ms", "best", "ms", "theorem", "ms", "state"):
         shown.add_column(heading, justify="right")
-    for (cost, share), some in groups.items():
-        by_count = {row["nodes"]: row for row in some}
+    for (cost, share), some in grouped(rows, "nodes", "join_cost", "selectivity").items():
+        best = min(some, key=lambda row: row["response"])
+        (theorem,) = (row for row in some if row["nodes"] == row["theorem"])
         cells = [
-            f"{by_count[n]['response']:.1f}{'*' if n == by_count[n]['theorem'] else ''}"
-            if n in by_count
-            else ""
-            for n in nodes
+            f"{v}"
+            for row in (some[0], some[-1], best, theorem)
+            for v in (row["nodes"], f"{row['response']:.1f}")
         ]
-        shown.add_row(cost, f"{share}", *cells, f"{fmean(row['state'] for row in some):.0f}")
+        shown.add_row(cost, f"{share}", *cells, f"{best['state']:.0f}")
     return shown
 
 
@@ -415,6 +410,6 @@ def draw_course(rows: Sequence[dict[str, Any]]) -> Figure:
         place.set_title(f"times {factor}")
         place.set_yscale("log")
         for number, row in enumerate(some):
-            place.plot(*zip(*row["course"].items()), marker=MARKERS[number], markersize=3, label=row["way"])
+            place.plot(*zip(*row["course"]), marker=MARKERS[number], markersize=3, label=row["way"])
     legend(figure, places[0])
     return figure

@@ -56,7 +56,7 @@ def test_the_ring_in_the_docs_runs(capsys):
     names: dict[str, object] = {}
     for block in blocks("docs/ring.md", "python"):
         exec(compile(block, "docs/ring.md", "exec"), names)
-    assert len(capsys.readouterr().out.splitlines()) == 3
+    assert len(capsys.readouterr().out.splitlines()) == 2
     assert names["account"].results
 
 
