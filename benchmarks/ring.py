@@ -328,8 +328,8 @@ def _best(rows: Sequence[dict[str, Any]], cost: str, share: float) -> object:
 
 
 def _nodes_table(rows: Sequence[dict[str, Any]]) -> Table:
-    shown = Table(title="Response time of PSP, 3-way (figure 16.2): few nodes, many, the best, theorem 9's")
-    for heading in ("join", "joined", "nodes", "ms", "nodes", "ms", "best", "ms", "theorem", "ms", "state"):
+    shown = Table(title="Response time of PSP by nodes, 3-way (figure 16.2)")
+    for heading in ("join", "share", "nodes", "ms", "nodes", "ms", "best", "ms", "th. 9", "ms", "state"):
         shown.add_column(heading, justify="right")
     for (cost, share), some in grouped(rows, "nodes", "join_cost", "selectivity").items():
         best = min(some, key=lambda row: row["response"])

@@ -46,7 +46,7 @@ def test_tables_plots_and_the_docs_have_everything(result: Result, tmp_path) -> 
     console = Console(width=200, file=io.StringIO())
     console.print(ring.render(result))
     (chosen,) = (r for r in result.rows if r["part"] == "nodes" and r["nodes"] == r["theorem"])
-    assert f"│       6 │ {chosen['response']:.1f} │" in console.file.getvalue()
+    assert f" 6 │ {chosen['response']:.1f} │" in console.file.getvalue()
     paths = ring.draw(result, tmp_path / "one")
     assert [path.stem for path in paths] == ["figure_16_2", "figure_16_4_state", "figure_16_7"]
     again = ring.draw(result, tmp_path / "two")

@@ -106,7 +106,7 @@ class Model:
     def latency_of(self, lengths: Sequence[int]) -> float:
         """The same where each stream has slices on a number of nodes of its own (section 13.3).
 
-        A step is worked on by the nodes of the stream that it probes; for equal lengths this is 13.5.
+        A step is worked on by the nodes of the stream that it probes; for like streams this is 13.5.
         """
         costs, total = self.costs, 0.0
         for share, stream, steps, _ in self._steps:
