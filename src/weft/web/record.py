@@ -6,12 +6,36 @@ import dataclasses
 import datetime
 import threading
 from collections import Counter, deque
+from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 from weft.progress import Progress
 
 REMEMBERED = 1000
 SUMMED = ("rows", "late", "untimed", "bad", "results", "seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What the queries of one version have taken so far, in seconds added up over all tasks."""
+
+    version: int
+    rows: int = 0
+    seconds: float = 0.0
+    partial: float = 0.0
+    trees: tuple[float, ...] = ()
+
+    def after(self, step: Progress) -> Work:
+        """The work with that of another step."""
+        trees = tuple(a + b for a, b in zip_longest(self.trees, step.tree_seconds, fillvalue=0.0))
+        return Work(
+            self.version,
+            self.rows + step.rows,
+            self.seconds + step.seconds,
+            self.partial + step.partial_seconds,
+            trees,
+        )
 
 
 class Record:
@@ -23,6 +47,7 @@ class Record:
     """
 
     def __init__(self) -> None:
+        self.work = Work(0)
         self.totals: Counter[str] = Counter()
         self.kinds: Counter[str] = Counter()
         self.parts: dict[str, float] = {}
@@ -37,6 +62,9 @@ class Record:
             self.kinds[progress.kind] += 1
             for part, seconds in progress.breakdown.items():
                 self.parts[part] = self.parts.get(part, 0.0) + seconds
+            if self.work.version != progress.version:
+                self.work = Work(progress.version)
+            self.work = self.work.after(progress)
             self._steps.append((datetime.datetime.now(datetime.UTC), progress))
 
     @property
@@ -49,9 +77,11 @@ class Record:
         """How long each of the latest steps took, the fastest first."""
         return sorted(step.seconds for _, step in self._latest(REMEMBERED))
 
-    def steps(self, most: int) -> list[dict[str, Any]]:
-        """The latest steps as plain data, oldest first, each with when it was done."""
-        return [{**dataclasses.asdict(step), "done": done} for done, step in self._latest(most)]
+    def steps(self, most: int, after: int = -1) -> list[dict[str, Any]]:
+        """The latest steps after a number as plain data, oldest first, each with when it was done."""
+        return [
+            {**dataclasses.asdict(step), "done": done} for done, step in self._latest(most) if step.seq > after
+        ]
 
     def _latest(self, most: int) -> list[tuple[datetime.datetime, Progress]]:
         with self._lock:
