@@ -195,6 +195,7 @@ class LocalRun:
             choices += made.choices
             late += [] if made.late is None else [made.late]
         self.choices = total(choices)
+        self._registry.observe(self.choices, self.seen.max_time)
         self.steps += 1
         if self.late is not None:
             self.late.deliver({LATE_ROWS: pa.concat_tables(late)} if late else {}, self.steps)
