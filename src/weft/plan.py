@@ -156,11 +156,11 @@ class Plan:
         """The plan as JSON text."""
         return json.dumps(self.to_dict(), indent=2)
 
-    def to_svg(self) -> str:
-        """The plan as a picture: slices and windows of each tree on a timeline."""
+    def to_svg(self, tree: int | None = None) -> str:
+        """The plan, or one tree of it, as a picture: slices and windows on a timeline."""
         from weft.picture import plan_svg
 
-        return plan_svg(self)
+        return plan_svg(self, tree)
 
 
 MOST_TREES = 50

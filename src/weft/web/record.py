@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import math
 import threading
 from collections import Counter, deque
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from typing import Any
 from weft.progress import Progress
 
 REMEMBERED = 1000
+RECENT = 30
+QUANTILES = (0.5, 0.9, 0.99)
 SUMMED = ("rows", "late", "untimed", "bad", "results", "seconds")
 
 
@@ -73,9 +76,18 @@ class Record:
         steps = self._latest(1)
         return steps[0][1] if steps else None
 
-    def seconds(self) -> list[float]:
-        """How long each of the latest steps took, the fastest first."""
-        return sorted(step.seconds for _, step in self._latest(REMEMBERED))
+    def quantiles(self) -> dict[float, float]:
+        """How long the latest steps took: the seconds that a share of them did not exceed."""
+        seconds = sorted(step.seconds for _, step in self._latest(REMEMBERED))
+        return {q: seconds[math.ceil(q * len(seconds)) - 1] for q in QUANTILES if seconds}
+
+    def rate(self) -> float | None:
+        """Rows per second of the clock over the last steps; None where there are not two."""
+        latest = self._latest(RECENT)
+        if len(latest) < 2:
+            return None
+        elapsed = (latest[-1][0] - latest[0][0]).total_seconds()
+        return sum(step.rows for _, step in latest[1:]) / elapsed if elapsed else None
 
     def steps(self, most: int, after: int = -1) -> list[dict[str, Any]]:
         """The latest steps after a number as plain data, oldest first, each with when it was done."""

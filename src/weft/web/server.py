@@ -21,6 +21,7 @@ from weft.launch import RunFailed, make_sink, start
 from weft.progress import Progress
 from weft.report import Report
 from weft.sinks import Sinks
+from weft.sql.text import split
 from weft.web.api import make_api
 from weft.web.doors import Doors, is_loopback
 from weft.web.limits import Limits
@@ -74,7 +75,8 @@ def serve(
         listening(door.host, door.port) as listener,
         start(job, engine, sink, report, master, on_progress=told, serving=True) as running,
     ):
-        served = Served(running, latest, record, engine, limits)
+        texts = {s.name: s.written for s in split(job.sql)}
+        served = Served(running, latest, record, engine, limits, texts)
         app = Doors(make_api(served), is_loopback(door.host), token, door.open_reads)
         stopping = _told_to_stop()
         with up(app, listener):
