@@ -19,6 +19,7 @@ from weft.local_stream import LocalStream
 from weft.optimize import plan
 from weft.sinks import MemorySink, Sinks
 from weft.sql import sql
+from weft.sql.text import split
 from weft.web.api import make_api
 from weft.web.doors import Doors
 from weft.web.limits import Limits
@@ -54,10 +55,10 @@ def batch(second: int, *rows: tuple[str | None, float | None, int | None]) -> pa
 class World:
     """A served run that tests feed; ``held`` keeps it from taking changes."""
 
-    def __init__(self, limits: Limits | None = None, keep: int = 1000) -> None:
+    def __init__(self, limits: Limits | None = None, keep: int = 1000, queries: str = QUERIES) -> None:
         self._given: queue.Queue[pa.Table | Exception | None] = queue.Queue()
         self.held = False
-        program = compile_plan(plan(sql(QUERIES)), SCHEMA, "ts", buckets=2)
+        program = compile_plan(plan(sql(queries)), SCHEMA, "ts", buckets=2)
         self.latest, self.own, self.record = LatestSink(keep), MemorySink(), Record()
         sink = Sinks(self.own, self.latest)
         self.stream = LocalStream(
@@ -67,7 +68,8 @@ class World:
             pause=0.01,
             on_progress=self._told,
         )
-        self.served = Served(self.stream, self.latest, self.record, "local", limits)
+        texts = {each.name: each.written for each in split(queries)}
+        self.served = Served(self.stream, self.latest, self.record, "local", limits, texts)
         self.api = make_api(self.served)
 
     def _told(self, progress: Any) -> None:

@@ -1,6 +1,6 @@
 // The dashboard: asks the server every two seconds for what is on the page, and for no more than that.
 import { $, say } from "./dom.js";
-import { instant } from "./format.js";
+import { clock } from "./format.js";
 import { prepareEditor } from "./editor.js";
 import { isEmpty, prepareLines, refreshLines } from "./lines.js";
 import { preparePlan, refreshPlan } from "./plan.js";
@@ -50,7 +50,7 @@ function failed(error) {
     pause(true);
     problem("A token is needed to read from this server. Go on to give it.");
   } else if (error instanceof TypeError) {
-    problem(`The server does not answer${heard ? ` since ${instant(heard)}` : ""}; trying again.`);
+    problem(`The server does not answer${heard ? ` since ${clock(heard)}` : ""}; trying again.`);
   } else {
     problem(error.message);
   }

@@ -48,6 +48,9 @@ export function instant(text, withDay = null) {
   return day ? `${iso.slice(0, 10)} ${clock}` : clock;
 }
 
+/** The same without parts of a second. */
+export const clock = (text) => instant(text).replace(/\.\d+$/, "");
+
 /** The values of some columns of a row. */
 export const values = (row, columns) => columns.map((c) => `${c} ${c.startsWith("window_") ? instant(row[c]) : number(row[c])}`).join(", ");
 

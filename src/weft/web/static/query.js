@@ -1,7 +1,7 @@
 // The query that is chosen: its facts, its text, and its groups with their latest answers.
 import { ask, path, queryPath } from "./api.js";
 import { $, fill, fillRows, make, pager, say, settled } from "./dom.js";
-import { groupName, instant, number } from "./format.js";
+import { clock, groupName, instant, number } from "./format.js";
 import { hasLine, isFull, MOST, toggleLine } from "./lines.js";
 
 let chosen = null, shown = null, found = null, order = "", asked = 0;
@@ -71,7 +71,7 @@ function showNothing(words) {
 function showFacts() {
   const exact = shown.exact_from ? `exact from ${instant(shown.exact_from)}` : "exact from the start";
   say($("query-title"), shown.name);
-  say($("query-facts"), `${shown.state}, windows of ${shown.window}, ${exact}, ${number(shown.results)} results since ${instant(shown.since)}`);
+  say($("query-facts"), `${shown.state}, windows of ${shown.window}, ${exact}, ${number(shown.results)} results since ${clock(shown.since)}`);
   say($("query-sql"), shown.sql ?? "");
   $("query-sql").hidden = !shown.sql;
   $("replace").disabled = $("drop").disabled = $("value").disabled = false;

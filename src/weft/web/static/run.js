@@ -2,7 +2,7 @@
 import { ask, path } from "./api.js";
 import { sparkline } from "./chart.js";
 import { $, draw, fillRows, make, say } from "./dom.js";
-import { bytes, instant, number, seconds, short } from "./format.js";
+import { bytes, clock, instant, number, seconds, short } from "./format.js";
 
 const KEPT = 120, SHOWN = 12;
 let steps = [], started = null;
@@ -14,7 +14,7 @@ const TILES = {
     more: (o) => `p90 ${seconds(o.latency?.p90)}, p99 ${seconds(o.latency?.p99)}`,
     line: (s) => s.seconds,
   },
-  "Watermark lag": { value: (o) => seconds(o.watermark_lag), more: (o) => `at ${instant(o.watermark)}`, line: (s) => s.watermark_lag },
+  "Watermark lag": { value: (o) => seconds(o.watermark_lag), more: (o) => `at ${clock(o.watermark)}`, line: (s) => s.watermark_lag },
   "Late rows": {
     value: (o) => short(o.totals.late),
     more: (o) => `${short(o.totals.untimed)} without a time, ${short(o.totals.bad)} bad`,
@@ -23,7 +23,7 @@ const TILES = {
   },
   Batches: {
     value: (o) => short(o.steps.batch ?? 0),
-    more: (o) => `${short(o.steps.flush ?? 0)} flushes since ${instant(o.started)}`,
+    more: (o) => `${short(o.steps.flush ?? 0)} flushes since ${clock(o.started)}`,
     line: (s) => s.rows,
   },
   State: { value: (o) => bytes(o.state_bytes), more: (o) => `${short(o.state_rows)} rows`, line: (s) => s.state_bytes },
