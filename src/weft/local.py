@@ -28,6 +28,7 @@ from weft.optimize import LivePlanner
 from weft.optimize import plan as make_plan
 from weft.plan import Plan
 from weft.query import JoinQuery, Query
+from weft.results import Results
 from weft.sinks import Sink
 from weft.tables import Batch, Tables, TableSource, as_table
 
@@ -45,7 +46,7 @@ def run(
     threads: int | None = None,
     strict: bool = False,
     tables: Mapping[str, TableSource] | None = None,
-) -> dict[str, pa.Table]:
+) -> Results:
     """Answer queries over a table, or over batches in order of arrival; all windows are closed at the end.
 
     ``tables`` are the static tables that queries join, by name: tables, paths of files, or functions that
@@ -81,10 +82,10 @@ def run(
     finally:
         if runner is not None:
             runner.shutdown()
-    return {
-        name: pa.concat_tables([program.result_schema(name).empty_table(), *tables]).combine_chunks()
+    return Results(
+        (name, pa.concat_tables([program.result_schema(name).empty_table(), *tables]).combine_chunks())
         for name, tables in results.items()
-    }
+    )
 
 
 class LocalRun:

@@ -12,10 +12,11 @@ from weft.slicing import edges_between
 
 WIDTH, LEFT, RIGHT, LINE, HEAD = 1000, 190, 20, 16, 46
 MOST_WINDOWS, MOST_EDGES, MOST_LANES, MOST_NAMES = 24, 400, 12, 50
+# A style inside SVG holds for the whole page that the picture is put into, such as a notebook.
 STYLE = (
-    "text{font:11px system-ui,sans-serif;fill:#333}.h{font-weight:600;font-size:13px}.e{stroke:#bbb}"
-    ".a{fill:#4c78a8}.b{fill:#9ecae9}.s{fill:#f2e6c9;stroke:#b79a5b}"
-    "@media(prefers-color-scheme:dark){text{fill:#ddd}.e{stroke:#555}.s{fill:#4a4230}}"
+    ".weft text{font:11px system-ui,sans-serif;fill:#333}.weft .h{font-weight:600;font-size:13px}"
+    ".weft .e{stroke:#bbb}.weft .a{fill:#4c78a8}.weft .b{fill:#9ecae9}.weft .s{fill:#f2e6c9;stroke:#b79a5b}"
+    "@media(prefers-color-scheme:dark){.weft text{fill:#ddd}.weft .e{stroke:#555}.weft .s{fill:#4a4230}}"
 )
 
 
@@ -38,7 +39,7 @@ def plan_svg(plan: Plan, tree: int | None = None) -> str:
         body += drawn
         top += height
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {top}" role="img" '
+        f'<svg class="weft" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {top}" role="img" '
         f'aria-label="{len(plan.queries)} queries in {len(plan.trees)} trees">'
         f"<style>{STYLE}</style>{''.join(body)}</svg>\n"
     )

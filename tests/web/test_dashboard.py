@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -134,7 +133,7 @@ def test_a_query_is_added(world, page):
     assert page.text("#said").startswith("many is running, exact from 2024-01-01 00:00:")
     page.until(lambda: page.text("#query-title") == "many")
     assert page.text("#query-sql") == NEW
-    assert page.focused() == "query-title"
+    page.until(lambda: page.focused() == "query-title")
     world.feed(31, ("A", 1.0, 1))
     world.feed(42, ("A", 1.0, 1))
     page.until(lambda: page.texts("#groups tbody td:last-child") == ["1"])
@@ -178,7 +177,10 @@ def test_a_name_that_is_taken_and_one_that_cannot_be(world, page):
 def test_a_query_is_replaced(world, page):
     page.choose("top")
     page.press("#replace")
-    assert page.one("#sql").get_attribute("value") == "SELECT max(price) AS top FROM trades [RANGE '20 s' SLIDE '10 s']"
+    assert (
+        page.one("#sql").get_attribute("value")
+        == "SELECT max(price) AS top FROM trades [RANGE '20 s' SLIDE '10 s']"
+    )
     assert not page.one("#name").is_displayed()
     page.write("#sql", "SELECT max(price) AS top FROM trades [RANGE '5 s']")
     page.press("#editor-go")
@@ -241,7 +243,7 @@ def test_the_plan_is_a_picture_with_what_is_shared_and_costs(world, page):
 def test_five_hundred_queries_and_ten_thousand_groups(visit):
     text = ";".join(
         f"-- name: q{n:03}\nSELECT symbol, sum(volume) AS v FROM trades [RANGE '{1 + n % 20} s'] "
-        f"WHERE volume > {n} GROUP BY symbol"
+        f"WHERE volume > {10_000 - 20 * n} GROUP BY symbol"
         for n in range(500)
     )
     world = World(queries=text)
@@ -252,13 +254,13 @@ def test_five_hundred_queries_and_ten_thousand_groups(visit):
         page = visit(world)
         page.until(lambda: page.names() == [f"q{n:03}" for n in range(25)])
         assert page.text("#query-pager span") == "1–25 of 500 queries"
-        page.until(lambda: page.text("#group-pager span") == "1–10 of 10,000 groups")
         page.until(lambda: page.all("#picture svg"))
         page.press("#query-pager button:last-child")
         page.until(lambda: page.names()[0] == "q025")
         page.write("#search", "q49")
         page.until(lambda: page.names() == [f"q{n}" for n in range(490, 500)])
         page.choose("q499")
+        page.until(lambda: page.text("#group-pager span") == "1–10 of 10,000 groups")
         page.write("#group-search", "g09999")
         page.show("g09999")
         page.until(lambda: "q499 · v · g0999910,499" in page.legend())
@@ -274,7 +276,9 @@ def test_five_hundred_queries_and_ten_thousand_groups(visit):
 
 
 def test_pages_are_turned_and_queries_ordered(visit):
-    text = ";".join(f"-- name: q{n:02}\nSELECT count(*) AS n FROM trades [RANGE '{n} s']" for n in range(1, 61))
+    text = ";".join(
+        f"-- name: q{n:02}\nSELECT count(*) AS n FROM trades [RANGE '{n} s']" for n in range(1, 61)
+    )
     world = World(queries=text)
     try:
         page = visit(world)
@@ -383,14 +387,15 @@ def test_text_can_be_read(world, page, theme):
         const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), found = [];
         while (texts.nextNode()) {
           const element = texts.currentNode.parentElement;
-          if (!texts.currentNode.data.trim() || !element.checkVisibility() || element.closest("[aria-disabled=true], :disabled")) continue;
+          if (!texts.currentNode.data.trim() || !element.checkVisibility()) continue;
+          if (element.closest("[aria-disabled=true], :disabled")) continue;
           let behind = element, ground = "rgba(0, 0, 0, 0)";
           while (ground === "rgba(0, 0, 0, 0)" && behind) {
             ground = getComputedStyle(behind).backgroundColor;
             behind = behind.parentElement;
           }
-          const style = getComputedStyle(element), ink = element instanceof SVGElement ? style.fill : style.color;
-          found.push([ink, ground, texts.currentNode.data]);
+          const style = getComputedStyle(element), drawn = element instanceof SVGElement;
+          found.push([drawn ? style.fill : style.color, ground, texts.currentNode.data]);
         }
         return found;
         """
@@ -408,16 +413,23 @@ def test_a_screen_reader_finds_its_way(world, page):
         "main",
         "navigation",
     ]
-    for element in page.all("button, input, select, textarea, [role=img], [role=region], table, section, dialog"):
+    for element in page.all(
+        "button, input, select, textarea, [role=img], [role=region], table, section, dialog"
+    ):
         if element.is_displayed():
             assert element.accessible_name, element.get_attribute("outerHTML")
-    levels = page.script("return [...document.querySelectorAll('main h2, main h3, h1')].map(e => +e.tagName[1])")
+    levels = page.script(
+        "return [...document.querySelectorAll('main h2, main h3, h1')].map(e => +e.tagName[1])"
+    )
     assert levels[0] == 1
     assert all(b - a <= 1 for a, b in itertools.pairwise(levels))
     for table in page.all("table"):
         heads = table.find_elements("css selector", "thead th")
         assert all(head.get_attribute("scope") == "col" for head in heads)
-    assert page.script("return document.querySelectorAll('tbody tr > :first-child:not(th[scope=row])').length") == 0
+    assert (
+        page.script("return document.querySelectorAll('tbody tr > :first-child:not(th[scope=row])').length")
+        == 0
+    )
     assert page.script("return document.documentElement.lang") == "en"
     assert "latest 11" in page.one("#lines").accessible_name
     assert page.one("#problem").get_attribute("role") == "alert"
@@ -441,7 +453,7 @@ def test_values_of_groups_are_text_whatever_they_look_like(world, visit):
     page = visit(world)
     page.choose("shares")
     page.until(lambda: EVIL in page.texts("#groups td"))
-    for group, value in ((EVIL, 5), ("null", 6), ("a=b&c", 8)):
+    for group, value in ((EVIL, 5), ("null", 6), ("(empty)", 7), ("a=b&c", 8)):
         if f"shares · shares · {group}{value}" not in page.legend():
             page.script(
                 "[...document.querySelectorAll('#groups button[aria-label]')]"
@@ -559,7 +571,11 @@ def _luminance(colour: str) -> float:
 
 def _groups(second: int, count: int) -> pa.Table:
     """A row of each of many groups, all in one second."""
-    times = pa.array([START.timestamp() * 1e6 + second * 1e6] * count).cast(pa.int64()).cast(SCHEMA.field("ts").type)
+    times = (
+        pa.array([START.timestamp() * 1e6 + second * 1e6] * count)
+        .cast(pa.int64())
+        .cast(SCHEMA.field("ts").type)
+    )
     names = pa.array([f"g{n:05}" for n in range(count)])
     prices, volumes = pa.array([1.0] * count), pa.array(range(500, 500 + count), pa.int64())
     return pa.table([times, names, prices, volumes], schema=SCHEMA)

@@ -1,4 +1,4 @@
-"""The groups of a query, each with its latest answer: searched, ordered and paged here, for there may be many."""
+"""The groups of a query, each with its latest answer: there may be many, so they are searched and paged here."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ class Groups:
     def labels(self) -> list[str]:
         """What each group is found by, in lower case."""
         rows = self.newest.select(list(self.keys)).to_pylist()
-        return [", ".join("null" if v is None else text(v) or "" for v in row.values()).lower() for row in rows]
+        return [
+            ", ".join("null" if v is None else text(v) or "" for v in row.values()).lower() for row in rows
+        ]
 
     def page(self, search: str, order: str, offset: int, limit: int) -> tuple[int, pa.Table]:
         """How many groups match, and some of them; ``order`` is a column, with a - before it from the top."""

@@ -22,7 +22,7 @@ from weft.web.models import (
     TreeAnswer,
     window_words,
 )
-from weft.web.plain import plain, rows
+from weft.web.plain import rows
 from weft.web.record import Record
 from weft.web.served import Served, Shown
 
@@ -187,7 +187,7 @@ def _groupings(program: Program) -> list[GroupingAnswer]:
                     predicates=len({e.predicate for e in entries}),
                     aggregates=sum(len(e.answers) for e in entries),
                     parts=len(grouping.parts),
-                    names=[str(plain(str(part))) for part in grouping.parts[:SOME]],
+                    names=[str(part) for part in grouping.parts[:SOME]],
                 )
             )
     return found

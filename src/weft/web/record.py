@@ -92,7 +92,9 @@ class Record:
     def steps(self, most: int, after: int = -1) -> list[dict[str, Any]]:
         """The latest steps after a number as plain data, oldest first, each with when it was done."""
         return [
-            {**dataclasses.asdict(step), "done": done} for done, step in self._latest(most) if step.seq > after
+            {**dataclasses.asdict(step), "done": done}
+            for done, step in self._latest(most)
+            if step.seq > after
         ]
 
     def _latest(self, most: int) -> list[tuple[datetime.datetime, Progress]]:

@@ -5,7 +5,7 @@ import { prepareEditor } from "./editor.js";
 import { isEmpty, prepareLines, refreshLines } from "./lines.js";
 import { preparePlan, refreshPlan } from "./plan.js";
 import { markChosen, prepareQueries, refreshQueries } from "./queries.js";
-import { choose, chosenQuery, prepareQuery, refreshQuery, showFirstGroup, showGroups } from "./query.js";
+import { choose, chosenQuery, isChosen, prepareQuery, refreshQuery, showFirstGroup, showGroups } from "./query.js";
 import { refreshRun } from "./run.js";
 
 const EVERY = 2000;
@@ -34,7 +34,7 @@ async function refresh() {
 /** A page that was just opened shows the first query, and a line of it as soon as it has answers. */
 async function begin(found) {
   const answering = found.queries.find((query) => query.latest) ?? found.queries[0];
-  if (chosenQuery() === null && answering) await choose(answering.name);
+  if (!isChosen() && answering) await choose(answering.name);
   markChosen(chosenQuery()?.name);
   begun = !isEmpty() || Boolean(answering?.latest);
   if (isEmpty()) showFirstGroup();

@@ -1,17 +1,22 @@
 // Line charts in SVG, coloured by the style sheet; `h` and `w` are in pixels of the page.
 import { draw } from "./dom.js";
-import { instant, short } from "./format.js";
+import { instant } from "./format.js";
 
 const LEFT = 64, RIGHT = 12, TOP = 10, BOTTOM = 26;
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400].map((s) => 1000 * s);
+const UNITS = [[1e9, " G"], [1e6, " M"], [1e3, " k"]];
 
-/** Round numbers from low to high, about as many as asked for. */
-export function ticks(low, high, count) {
+/** Round numbers from low to high, about as many as asked for, each with a text that tells it from the next. */
+function ticks(low, high, count) {
   const rough = (high - low) / count || 1;
   const size = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((m) => m * size).find((s) => s >= rough);
+  const most = Math.max(Math.abs(low), Math.abs(high));
+  const [unit, name] = UNITS.find(([u]) => most >= 10 * u) ?? [1, ""];
+  const digits = Math.min(12, Math.max(0, -Math.floor(Math.log10(step / unit) + 1e-9)));
+  const text = (value) => (most >= 1e15 || most < 1e-6 ? value.toPrecision(3) : (value / unit).toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }) + name);
   const found = [];
-  for (let at = Math.ceil(low / step); at * step <= high + step / 1e6; at++) found.push(at * step);
+  for (let at = Math.ceil(low / step); at * step <= high + step / 1e6; at++) found.push([at * step, text(at * step)]);
   return found;
 }
 
@@ -64,13 +69,13 @@ export function lineChart(svg, lines) {
   const x = (time) => LEFT + ((time - from) / (to - from)) * (w - LEFT - RIGHT);
   const y = (value) => h - BOTTOM - ((value - low) / (high - low)) * (h - TOP - BOTTOM);
   const parts = [];
-  for (const value of ticks(low, high, 5)) {
+  for (const [value, text] of ticks(low, high, 5)) {
     parts.push(draw("line", { class: "grid", x1: LEFT, x2: w - RIGHT, y1: y(value), y2: y(value) }));
-    parts.push(draw("text", { x: LEFT - 8, y: y(value) + 4, "text-anchor": "end" }, short(Number(value.toPrecision(12)))));
+    parts.push(draw("text", { x: LEFT - 8, y: y(value) + 4, "text-anchor": "end" }, text));
   }
   for (const time of timeTicks(from, to, Math.max(2, Math.floor(w / 130)))) {
     parts.push(draw("line", { class: "grid", x1: x(time), x2: x(time), y1: TOP, y2: h - BOTTOM }));
-    parts.push(draw("text", { x: x(time), y: h - 8, "text-anchor": "middle" }, instant(time, to - from > 172800000)));
+    parts.push(draw("text", { x: x(time), y: h - 8, "text-anchor": x(time) > w - 60 ? "end" : "middle" }, instant(time, to - from > 172800000)));
   }
   for (const line of drawn) {
     parts.push(draw("path", { class: `line c${line.colour}`, d: pathOf(line.points, x, y) }));

@@ -54,5 +54,8 @@ export const clock = (text) => instant(text).replace(/\.\d+$/, "");
 /** The values of some columns of a row. */
 export const values = (row, columns) => columns.map((c) => `${c} ${c.startsWith("window_") ? instant(row[c]) : number(row[c])}`).join(", ");
 
+/** A value of a group's key; what cannot be seen gets a name. */
+export const keyName = (value) => (value === null ? "null" : value === "" ? "(empty)" : String(value));
+
 /** What a group is called: the values of its keys. */
-export const groupName = (keys, row) => keys.map((key) => (row[key] === null ? "null" : String(row[key]))).join(", ");
+export const groupName = (keys, row) => keys.map((key) => keyName(row[key])).join(", ");

@@ -1,13 +1,14 @@
 // The query that is chosen: its facts, its text, and its groups with their latest answers.
 import { ask, path, queryPath } from "./api.js";
 import { $, fill, fillRows, make, pager, say, settled } from "./dom.js";
-import { clock, groupName, instant, number } from "./format.js";
+import { clock, groupName, instant, keyName, number } from "./format.js";
 import { hasLine, isFull, MOST, toggleLine } from "./lines.js";
 
 let chosen = null, shown = null, found = null, order = "", asked = 0;
 const page = pager($("group-pager"), "groups", refreshQuery, 10);
 
 export const chosenQuery = () => shown;
+export const isChosen = () => chosen !== null;
 
 /** Prepares the panel. */
 export function prepareQuery() {
@@ -32,7 +33,7 @@ function first() {
 
 /** Chooses a query; null for none. */
 export async function choose(name) {
-  [chosen, found, order, page.offset] = [name, null, "", 0];
+  [chosen, order, page.offset] = [name, "", 0];
   await refreshQuery();
 }
 
@@ -71,7 +72,7 @@ function showNothing(words) {
 function showFacts() {
   const exact = shown.exact_from ? `exact from ${instant(shown.exact_from)}` : "exact from the start";
   say($("query-title"), shown.name);
-  say($("query-facts"), `${shown.state}, windows of ${shown.window}, ${exact}, ${number(shown.results)} results since ${clock(shown.since)}`);
+  say($("query-facts"), `${shown.state}, windows of ${shown.window}, ${exact}, ${number(shown.results)} ${shown.results === 1 ? "result" : "results"} since ${clock(shown.since)}`);
   say($("query-sql"), shown.sql ?? "");
   $("query-sql").hidden = !shown.sql;
   $("replace").disabled = $("drop").disabled = $("value").disabled = false;
@@ -112,7 +113,7 @@ export function showGroups() {
   });
   const numbers = shownColumns.flatMap((column, at) => (found.groups.some((row) => typeof row[column] === "number") ? [at + 1] : []));
   fillRows($("groups"), found.groups, (row) => `${shown.name} ${JSON.stringify(found.keys.map((key) => row[key]))}`, (row) => [
-    button(row), ...shownColumns.map((column) => (column === "window_end" ? instant(row[column]) : row[column] === null ? "null" : number(row[column]))),
+    button(row), ...shownColumns.map((column) => (column === "window_end" ? instant(row[column]) : typeof row[column] === "number" ? number(row[column]) : keyName(row[column]))),
   ], numbers);
 }
 

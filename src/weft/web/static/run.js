@@ -32,7 +32,7 @@ const TILES = {
 
 function queriesInWords(states) {
   const { running = 0, ...others } = states;
-  return [`${running.toLocaleString("en")} queries`, ...Object.entries(others).map(([s, n]) => `${n} ${s}`)].join(", ");
+  return [`${running.toLocaleString("en")} ${running === 1 ? "query" : "queries"}`, ...Object.entries(others).map(([s, n]) => `${n} ${s}`)].join(", ");
 }
 
 /** Asks how the run does, and shows it. */

@@ -24,7 +24,7 @@ FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync --disable-dev-shm-usage --window-size=1400,1000"
 )
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 @contextmanager
@@ -65,7 +65,7 @@ class Dashboard:
         said = [each["message"] for each in self.browser.get_log("browser") if each["level"] == "SEVERE"]
         assert [each for each in said if not any(known in each for known in self.expected)] == []
         for url in self.requests():
-            assert url.startswith((self.address, "data:")), url
+            assert url.startswith((self.address, "about:", "chrome:", "data:")), url
 
     def requests(self) -> list[str]:
         """Every URL that the browser has asked for."""

@@ -1,6 +1,6 @@
 """The browser that the dashboard is tested in: Chromium and its driver, found or installed.
 
-``python tests/web/chromium.py`` says what there is and, where there is none, installs Debian's packages if it
+``python tests/chromium.py`` says what there is and, where there is none, installs Debian's packages if it
 may. Tests only look.
 """
 
@@ -25,7 +25,9 @@ def find() -> tuple[str, str]:
     """The paths of browser and driver; RuntimeError says what to do where one is missing."""
     browser, driver = _find("WEFT_CHROMIUM", BROWSERS), _find("WEFT_CHROMEDRIVER", DRIVERS)
     if browser is None or driver is None:
-        missing = " and no ".join(n for n, at in (("browser", browser), ("chromedriver", driver)) if at is None)
+        missing = " and no ".join(
+            n for n, at in (("browser", browser), ("chromedriver", driver)) if at is None
+        )
         raise RuntimeError(HELP.format(missing=missing))
     return browser, driver
 
@@ -43,7 +45,8 @@ def install() -> None:
     become = [] if os.geteuid() == 0 else ["sudo", "-n"]
     if apt is None or (become and not shutil.which("sudo")):
         return
-    print(f"No Chromium with chromedriver: installing {' and '.join(PACKAGES)} by {' '.join([*become, 'apt-get'])} ...")
+    how = " ".join([*become, "apt-get"])
+    print(f"No Chromium with chromedriver: installing {' and '.join(PACKAGES)} by {how} ...")
     options = ["-qq", "-o", "Dpkg::Use-Pty=0"]
     for command in (["update"], ["install", "--yes", "--no-install-recommends", *PACKAGES]):
         environment = ["env", "DEBIAN_FRONTEND=noninteractive"]
