@@ -127,6 +127,7 @@ class Dashboard:
     def write(self, selector: str, text: str) -> None:
         """Put a text into a field."""
         field = self.one(selector)
+        self.until(field.is_enabled)
         field.send_keys(Keys.CONTROL, "a")
         field.send_keys(Keys.BACKSPACE)
         field.send_keys(text)

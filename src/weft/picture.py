@@ -74,7 +74,7 @@ def _tree(tree: Tree, number: int, top: int) -> tuple[list[str], int]:
         out.append(_box(start, end, y, scale, "s", f"slice of {format_length(end - start, tree.rows)}"))
     for edge in edges:
         x = LEFT + edge * scale
-        out.append(f'<line class="e" x1="{x:.1f}" x2="{x:.1f}" y1="{y}" y2="{bottom - 6}"/>')
+        out.append(f'<line class="e" x1="{x:.1f}" x2="{x:.1f}" y1="{y + LINE - 4}" y2="{bottom - 6}"/>')
     for line, window in enumerate(windows):
         out += _line(window, by_window[window], top + HEAD + LINE * line, span, scale)
     return out, bottom - top + 14

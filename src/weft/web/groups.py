@@ -1,4 +1,4 @@
-"""The groups of a query, each with its latest answer: there may be many, so they are searched and paged here."""
+"""The groups of a query with their latest answers: there may be many, so they are found and paged here."""
 
 from __future__ import annotations
 

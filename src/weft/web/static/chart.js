@@ -14,7 +14,7 @@ function ticks(low, high, count) {
   const most = Math.max(Math.abs(low), Math.abs(high));
   const [unit, name] = UNITS.find(([u]) => most >= 10 * u) ?? [1, ""];
   const digits = Math.min(12, Math.max(0, -Math.floor(Math.log10(step / unit) + 1e-9)));
-  const text = (value) => (most >= 1e15 || most < 1e-6 ? value.toPrecision(3) : (value / unit).toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }) + name);
+  const text = (value) => (value === 0 ? "0" : most >= 1e15 || most < 1e-6 ? value.toPrecision(3) : (value / unit).toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }) + name);
   const found = [];
   for (let at = Math.ceil(low / step); at * step <= high + step / 1e6; at++) found.push([at * step, text(at * step)]);
   return found;
