@@ -89,19 +89,15 @@ class LatestSink:
     def deliver(self, results: Mapping[str, pa.Table], seq: int) -> None:
         """Keep the step's results."""
         with self._lock:
-            ordered = {name: _by_time(table) for name, table in results.items() if table.num_rows}
             for (name, group), ring in self._followed.items():
-                if name in ordered and (mine := of_group(ordered[name][0], group)).num_rows:
-                    ring.put(seq, mine, self.rows)
-            for name, (table, ends) in ordered.items():
-                self.delivered[name] += table.num_rows
-                self.windows[name] += 1 + int(np.count_nonzero(np.diff(ends)))
-                whole = min(LARGEST_WINDOW, len(ends) - int(np.searchsorted(ends, ends[-1])))
-                first = max(0, len(ends) - max(self.rows, whole))
-                if first:
-                    # Taken, not sliced: a slice would keep all of the step's memory.
-                    table = table.take(pa.array(np.arange(first, len(ends))))
-                self._rings.setdefault(name, _Ring(table.schema)).put(seq, table, self.rows)
+                if name in results and (mine := of_group(results[name], group)).num_rows:
+                    ring.put(seq, _latest(mine, self.rows)[0], self.rows)
+            for name, table in results.items():
+                if table.num_rows:
+                    self.delivered[name] += table.num_rows
+                    kept, windows = _latest(table, self.rows, LARGEST_WINDOW)
+                    self.windows[name] += windows
+                    self._rings.setdefault(name, _Ring(table.schema)).put(seq, kept, self.rows)
 
     def close(self) -> None:
         """Nothing to do: the results stay."""
@@ -164,10 +160,16 @@ def of_group(table: pa.Table, group: Group) -> pa.Table:
     return table
 
 
-def _by_time(table: pa.Table) -> tuple[pa.Table, np.ndarray]:
-    """A step's results in the order of their windows, and the ends of these; buckets come one by one."""
+def _latest(table: pa.Table, rows: int, of_last_window: int = 0) -> tuple[pa.Table, int]:
+    """The latest rows of a step, by the ends of their windows, and how many windows the step answered.
+
+    There are more of them where the last window has more, up to a bound of its own.
+    """
     ends = table.column("window_end").cast(pa.int64()).to_numpy()
-    if (ends[1:] >= ends[:-1]).all():
-        return table, ends
+    # Buckets come one by one, each in order.
     order = np.argsort(ends, kind="stable")
-    return table.take(pa.array(order)), ends[order]
+    ends = ends[order]
+    last_window = len(ends) - int(np.searchsorted(ends, ends[-1]))
+    first = max(0, len(ends) - max(rows, min(of_last_window, last_window)))
+    # Taken, not sliced: a slice would keep all of the step's memory.
+    return table.take(pa.array(order[first:])), 1 + int(np.count_nonzero(np.diff(ends)))

@@ -469,6 +469,29 @@ def test_values_of_groups_are_text_whatever_they_look_like(world, visit):
     assert page.all("img, #groups b, #legend b b") == []
 
 
+def test_large_integers_are_not_rounded(world, visit):
+    large = 2**62 + 1
+    world.served.add("SELECT volume, max(volume) AS v FROM trades [RANGE '10 s'] GROUP BY volume", "big")
+    for second in (1, 11):
+        world.feed(second, ("A", 1.0, large))
+    page = visit(world)
+    page.until(lambda: page.text("#query-title") == "big")
+    assert page.texts("#groups tbody td") == [str(large), "2024-01-01 00:00:10", str(large)]
+    page.until(lambda: any(line.startswith(f"big · v · {large}") for line in page.legend()))
+    page.until(lambda: _points(page)[-1] == 1)
+
+
+def test_a_run_without_queries_has_a_page_too(world, visit):
+    for name in ("shares", "top"):
+        world.served.drop(name).future.result(30)
+    page = visit(world)
+    page.until(lambda: page.text("#query-pager span") == "no queries")
+    page.press("#add")
+    page.write("#sql", NEW)
+    page.press("#editor-go")
+    page.until(lambda: page.names() == ["q1"])
+
+
 def test_an_address_with_nonsense_is_an_empty_chart(world, visit):
     page = visit(world)
     for nonsense in ("{", "[[1]]", '[["gone","v",{"k":"<b>"}]]', "7"):

@@ -156,6 +156,15 @@ def test_a_step_that_is_delivered_again_is_kept_once():
     assert sink.series("q", (("k", "a"),)).column("window_end").to_pylist() == list(range(1, 40))
 
 
+def test_a_step_that_catches_up_keeps_no_more_than_wanted():
+    sink = LatestSink(rows=10)
+    sink.deliver({"q": pa.table({"k": ["a"], "window_end": [0]})}, 1)
+    sink.series("q", (("k", "a"),))
+    sink.deliver({"q": pa.table({"k": ["a"] * 5000, "window_end": range(5000, 0, -1)})}, 2)
+    assert sink.series("q", (("k", "a"),)).column("window_end").to_pylist() == list(range(4991, 5001))
+    assert sink.table("q").num_rows == 10
+
+
 def test_followed_groups_are_bounded():
     sink = LatestSink()
     many = [f"g{n}" for n in range(FOLLOWED + 50)]

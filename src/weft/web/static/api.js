@@ -56,8 +56,12 @@ export async function ask(path, { method = "GET", body } = {}) {
   const text = await answer.text();
   const json = (answer.headers.get("content-type") ?? "").includes("json");
   if (!answer.ok) throw new Problem(answer.status, json ? JSON.parse(text) : {});
-  return json ? JSON.parse(text) : text;
+  return json ? JSON.parse(text, exactly) : text;
 }
+
+/** Integers that a number of JavaScript would round stay as they are written. */
+const exactly = (_, value, context) =>
+  typeof value === "number" && !Number.isSafeInteger(value) && /^-?\d+$/.test(context?.source ?? "") ? context.source : value;
 
 /** A path with parameters, those without a value left out; a list is given again and again. */
 export function path(base, parameters = {}) {

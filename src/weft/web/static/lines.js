@@ -71,7 +71,7 @@ export async function refreshLines() {
     lines.map(async (line) => {
       try {
         const found = await ask(path(queryPath(line.query, "/series"), { where: where(line.group), limit: 300 }));
-        line.points = found.window_end.map((end, at) => [Date.parse(end), (found.values[line.value] ?? [])[at]]);
+        line.points = found.window_end.map((end, at) => [Date.parse(end), drawable(found.values[line.value]?.[at])]);
         line.gone = false;
       } catch (problem) {
         if (problem.status !== 404 && problem.status !== 422) throw problem;
@@ -112,6 +112,9 @@ function mark(time) {
   else if (marked === null) say($("readout"), "Point at the chart, or use the arrow keys on it, to read it.");
   else say($("readout"), `${instant(marked, true)}: ${lines.map((line) => `${title(line)} ${number(valueAt(line, marked))}`).join("; ")}`);
 }
+
+/** Large integers, which come as text, can be drawn too. */
+const drawable = (value) => (/^-?\d+$/.test(value) ? Number(value) : value);
 
 /** The answer that was the latest at a time. */
 const valueAt = (line, time) => line.points.findLast(([t]) => t <= time)?.[1];
