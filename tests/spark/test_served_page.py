@@ -11,7 +11,6 @@ from weft.job import parse
 from weft.latest import LatestSink
 from weft.launch import start
 from weft.report import Report
-from weft.sql.text import split
 from weft.web.api import make_api
 from weft.web.doors import Doors
 from weft.web.record import Record
@@ -23,10 +22,9 @@ def test_a_person_watches_and_changes_a_run_on_spark(tmp_path, spark):
     folder, job = Folder(tmp_path), parse(JOB, tmp_path)
     record, latest = Record(), LatestSink()
     report = Report(Console(quiet=True))
-    texts = {each.name: each.written for each in split(job.sql)}
     with (
         start(job, "spark", latest, report, on_progress=record.step, serving=True) as running,
-        behind_http(Doors(make_api(Served(running, latest, record, "spark", texts=texts)))) as at,
+        behind_http(Doors(make_api(Served(running, latest, record, "spark")))) as at,
         open_browser() as browser,
     ):
         page = Dashboard(browser, at)

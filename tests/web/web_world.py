@@ -19,12 +19,12 @@ from weft.local_stream import LocalStream
 from weft.optimize import plan
 from weft.sinks import MemorySink, Sinks
 from weft.sql import sql
-from weft.sql.text import split
 from weft.web.api import make_api
 from weft.web.doors import Doors
 from weft.web.limits import Limits
 from weft.web.record import Record
 from weft.web.served import Served
+from weft.web.server import texts
 
 SCHEMA = pa.schema(
     {
@@ -68,8 +68,8 @@ class World:
             pause=0.01,
             on_progress=self._told,
         )
-        texts = {each.name: each.written for each in split(queries)}
-        self.served = Served(self.stream, self.latest, self.record, "local", limits, texts)
+        written = texts(queries, self.stream.queries())
+        self.served = Served(self.stream, self.latest, self.record, "local", limits, written)
         self.api = make_api(self.served)
 
     def _told(self, progress: Any) -> None:

@@ -178,8 +178,11 @@ class Served:
         return self._texts.get(name)
 
     def _table(self, query: Query) -> pa.Table:
-        table = self.latest.table(query.name)
-        return pa.table({column: [] for column in query.result_columns}) if table is None else table
+        """The latest results of a query; none where those there are come from one that it has replaced."""
+        table, columns = self.latest.table(query.name), list(query.result_columns)
+        if table is None or table.column_names != columns:
+            return pa.table({column: [] for column in columns})
+        return table
 
     def _read(self, sql: str, name: str | None) -> tuple[Query, bool]:
         """The query of a text, and whether it was given a name."""
