@@ -5,13 +5,14 @@ BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.weft-installed
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo test check bench clean
+.PHONY: help demo test check bench docs docs-serve clean
 
 help:
 	@echo "make demo   set up, then run about a hundred queries over generated trades on Spark"
 	@echo "make test   set up (with Chromium for the dashboard's tests), then run every test"
 	@echo "make check  set up, then formatting, lint, types and the direction of imports"
 	@echo "make bench  set up, then the quick form of every benchmark"
+	@echo "make docs   set up, then build the documentation into site/ (make docs-serve: on http://127.0.0.1:8000)"
 	@echo "make clean  remove .venv and everything built"
 
 demo: $(STAMP)
@@ -29,6 +30,16 @@ check: $(STAMP)
 
 bench: $(STAMP)
 	@$(BIN)/weft bench --all --quick
+
+# The variable keeps the theme from printing its opinion of mkdocs.
+docs docs-serve: export NO_MKDOCS_2_WARNING = 1
+
+docs: $(STAMP)
+	@$(BIN)/mkdocs build --strict --quiet
+	@echo "The documentation is in site/index.html"
+
+docs-serve: $(STAMP)
+	@$(BIN)/mkdocs serve --livereload
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -48,5 +59,5 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build dist out src/*.egg-info .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist out site src/*.egg-info .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
