@@ -9,7 +9,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 
 help:
 	@echo "make demo   set up, then run about a hundred queries over generated trades on Spark"
-	@echo "make test   set up, then run every test"
+	@echo "make test   set up (with Chromium for the dashboard's tests), then run every test"
 	@echo "make check  set up, then formatting, lint, types and the direction of imports"
 	@echo "make bench  set up, then the quick form of every benchmark"
 	@echo "make docs   set up, then build the documentation into site/ (make docs-serve: on http://127.0.0.1:8000)"
@@ -19,6 +19,7 @@ demo: $(STAMP)
 	@$(BIN)/weft demo
 
 test: $(STAMP)
+	@$(BIN)/python tests/chromium.py
 	@$(BIN)/python -m pytest
 
 check: $(STAMP)

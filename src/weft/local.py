@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import datetime
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain
+from time import perf_counter
 
 import pyarrow as pa
 
@@ -17,7 +19,7 @@ from weft.engine.final import END, closing_time, final
 from weft.engine.late import NAME as LATE_ROWS
 from weft.engine.late import late_schema
 from weft.engine.migrate import Migration
-from weft.engine.partial import Seen, partial
+from weft.engine.partial import Partials, Seen, partial
 from weft.engine.program import Program
 from weft.engine.registry import Change, Registry
 from weft.engine.sharing import Choice, total
@@ -28,6 +30,7 @@ from weft.optimize import LivePlanner
 from weft.optimize import plan as make_plan
 from weft.plan import Plan
 from weft.query import JoinQuery, Query
+from weft.results import Results
 from weft.sinks import Sink
 from weft.tables import Batch, Tables, TableSource, as_table
 
@@ -47,7 +50,7 @@ def run(
     threads: int | None = None,
     strict: bool = False,
     tables: Mapping[str, TableSource] | None = None,
-) -> dict[str, pa.Table]:
+) -> Results:
     """Answer queries over a table, or over batches in order of arrival; all windows are closed at the end.
 
     ``tables`` are the static tables that queries join, by name: tables, paths of files, or functions that
@@ -81,16 +84,17 @@ def run(
             _collect(results, runner.close())
         finally:
             runner.shutdown()
-    return {name: _joined(program.result_schema(name), tables) for name, tables in results.items()}
+    return Results((name, _joined(program.result_schema(name), tables)) for name, tables in results.items())
 
 
 class LocalRun:
     """A stream in this process: feed it batches with ``step``, end it with ``close``.
 
-    ``choices`` says what the last batch shared. ``late`` is a sink for the rows that missed a window.
+    ``choices`` says what the last batch shared, ``partial_seconds`` and ``tree_seconds`` the work it took.
+    ``late`` is a sink for the rows that missed a window.
 
     >>> import datetime, weft
-    >>> from weft.engine.program import compile_plan
+    >>> from weft.engine.compile import compile_plan
     >>> queries = weft.sql("-- name: n\\nSELECT count(*) AS n FROM s [RANGE '1 min']")
     >>> batch = pa.table({"ts": [datetime.datetime(2024, 1, 1, 0, minute, 5) for minute in (0, 1)]})
     >>> run = LocalRun(compile_plan(weft.plan(queries), batch.schema, "ts"))
@@ -117,6 +121,8 @@ class LocalRun:
         self.states = [State(program, bucket) for bucket in range(self.threads)]
         self.seen = Seen()
         self.choices: list[Choice] = []
+        self.partial_seconds = 0.0
+        self.tree_seconds: tuple[float, ...] = ()
         self.watermark: int | None = None
         self._registry = Registry(program, LivePlanner.of(program.plan), accept, tables=self.tables.schemas)
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="weft")
@@ -139,7 +145,7 @@ class LocalRun:
         """Let a query (or one in SQL) join with the next batch; the future has its ``Change`` from then on.
 
         >>> import datetime, weft
-        >>> from weft.engine.program import compile_plan
+        >>> from weft.engine.compile import compile_plan
         >>> text = "SELECT count(*) AS n FROM s [RANGE '{} min' SLIDE '1 min']"
         >>> batches = [pa.table({"ts": [datetime.datetime(2024, 1, 1, 0, m, 5)]}) for m in range(4)]
         >>> run = LocalRun(compile_plan(weft.plan(weft.sql(text.format(3))), batches[0].schema, "ts"))
@@ -171,14 +177,19 @@ class LocalRun:
         rows = min(ROWS_AT_ONCE, -(-table.num_rows // self.threads)) or 1
         chunks = [table.slice(at, rows) for at in range(0, table.num_rows, rows)]
         beside = self.tables.enrichment(self.program)
-        work = self._pool.map(
-            lambda c: partial(c, self.program, self.watermark, self.threads, beside, self.late is not None),
-            chunks,
-        )
+
+        def shrink(chunk: pa.Table) -> tuple[Partials, float]:
+            began = perf_counter()
+            keep_late = self.late is not None
+            made = partial(chunk, self.program, self.watermark, self.threads, beside, keep_late)
+            return made, perf_counter() - began
+
         pieces: list[Piece] = []
         choices: list[Choice] = []
         late: list[pa.Table] = []
-        for made in work:
+        self.partial_seconds = 0.0
+        for made, seconds in self._pool.map(shrink, chunks):
+            self.partial_seconds += seconds
             self.seen += made.seen
             pieces += made.pieces
             choices += made.choices
@@ -195,7 +206,7 @@ class LocalRun:
     def close(self) -> dict[str, pa.Table]:
         """Answer every window that is still open."""
         self._registry.close()
-        self.watermark = END
+        self.watermark, self.partial_seconds = END, 0.0
         return self._final([], END)
 
     def set_lateness(self, lateness: str | datetime.timedelta) -> None:
@@ -209,7 +220,7 @@ class LocalRun:
         until = closing_time(self.program, self.seen.max_time)
         if self.watermark is not None and self.watermark >= until:
             return None
-        self.watermark = until
+        self.watermark, self.partial_seconds = until, 0.0
         return self._final([], until)
 
     def replace_table(self, name: str, table: TableSource) -> None:
@@ -231,15 +242,18 @@ class LocalRun:
             self._registry.commit(program)
 
     def _final(self, pieces: Sequence[Piece], watermark: int | None) -> dict[str, pa.Table]:
-        def answer(state: State) -> dict[str, pa.Table]:
+        def answer(state: State) -> tuple[dict[str, pa.Table], Counter[int]]:
             mine = [p for p in pieces if p.bucket == state.bucket]
-            return final(state, mine, watermark, self.program)[1]
+            spent: Counter[int] = Counter()
+            return final(state, mine, watermark, self.program, spent)[1], spent
 
-        work = self._pool.map(answer, self.states)
         results: dict[str, list[pa.Table]] = {}
-        for answered in work:
+        total_spent: Counter[int] = Counter()
+        for answered, spent in self._pool.map(answer, self.states):
+            total_spent += spent
             for name, table in answered.items():
                 results.setdefault(name, []).append(table)
+        self.tree_seconds = tuple(total_spent[tree] / 1e9 for tree in range(len(self.program.trees)))
         return {name: pa.concat_tables(tables) for name, tables in results.items()}
 
     def _check(self, schema: pa.Schema) -> None:

@@ -31,7 +31,7 @@ class LocalStream(Background):
     seconds before it answers the windows still open.
 
     >>> import datetime, weft
-    >>> from weft.engine.program import compile_plan
+    >>> from weft.engine.compile import compile_plan
     >>> from weft.sinks import MemorySink
     >>> queries = weft.sql("SELECT count(*) AS n FROM s [RANGE '1 min']")
     >>> batch = pa.table({"ts": [datetime.datetime(2024, 1, 1, 0, minute) for minute in (0, 1)]})
@@ -171,6 +171,8 @@ class LocalStream(Background):
                 seconds=seconds,
                 breakdown={"job": round(made - began, 4), "sink": round(done - made, 4)},
                 sharing=tuple(run.choices),
+                partial_seconds=round(run.partial_seconds, 6),
+                tree_seconds=tuple(round(each, 6) for each in run.tree_seconds),
             )
         )
 

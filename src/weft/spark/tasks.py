@@ -110,12 +110,15 @@ class BucketTask:
             pieces = _one_each(pieces, program)
             state, how = cache.take(step.saved, bucket, step.watermark, program)
         clock.lap("load")
-        state, results = final(state, pieces, watermark, program)
+        spent: Counter[int] = Counter()
+        state, results = final(state, pieces, watermark, program, spent)
         clock.lap("final")
         report: dict[str, Any] = {"seen": asdict(seen), "state": how, "watermark": watermark}
         report["skipped"] = [name for n in notes for name in n["skipped"]]
         report["choices"] = [choice for n in notes for choice in n["choices"]]
         report["map"] = max((n["seconds"] for n in notes), default=0.0)
+        report["partial"] = sum(n["seconds"] for n in notes)
+        report["trees"] = [round(spent[tree] / 1e9, 6) for tree in range(len(program.trees))]
         if step.saved:
             named = (step.saved.seq, f"{step.saved.token}-{attempt()}")
             before = step.saved.layers[bucket] if step.saved.layers else ()

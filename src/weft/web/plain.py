@@ -55,3 +55,18 @@ def text(value: Any) -> str | None:
     if isinstance(written, bool):
         return str(written).lower()
     return None if written is None else str(written)
+
+
+def typed(written: str | None, type: pa.DataType) -> Any:
+    """The value of a type that is written so, the inverse of ``text``; ValueError where there is none.
+
+    >>> typed("1.5", pa.float64()), typed(None, pa.string()), typed("YWI=", pa.binary())
+    (1.5, None, b'ab')
+    >>> typed("2024-01-01T00:00:00+00:00", pa.timestamp("us", "UTC")).isoformat()
+    '2024-01-01T00:00:00+00:00'
+    """
+    if written is None:
+        return None
+    if pa.types.is_binary(type) or pa.types.is_large_binary(type):
+        return base64.b64decode(written, validate=True)
+    return pa.scalar(written).cast(type).as_py()
