@@ -1,6 +1,6 @@
 """A job file (TOML) read into one frozen, fully checked `Job`: nothing runs before every key makes sense.
 
-    [source]  kind = "files" | "generator" | "spark"
+    [source]  kind = "files" | "kafka" | "generator" | "spark"
     [stream]  time, lateness, trigger, idle_timeout, close_at_end, checkpoint,
               target_batch
     [queries] file = "queries.sql"  or  sql = "...", aggregates = ["own.py"]
@@ -59,26 +59,34 @@ class FromFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class FromGenerator:
-    """Generated trades, the same for the same seed; ``pace`` lets them come as time passes, from now on."""
+class FromKafka:
+    """A Kafka topic, read inside weft's own tasks."""
 
+    servers: str
+    topic: str
+    format: str = "json"
+    schema: Options | None = None
+    columns: Options = field(default_factory=lambda: Options({}))
+    start: str = "earliest"
+    max_rows_per_batch: int | None = None
+    on_bad: str = "skip"
+    on_lost: str = "fail"
+    options: Options = field(default_factory=lambda: Options({}))
+
+
+@dataclass(frozen=True, slots=True)
+class FromGenerator:
+    """Generated rows, the same for the same seed; ``pace`` lets them come as time passes, from now on."""
+
+    data: str = "trades"
     rows: int = 1_000_000
     rate: float = 1000.0
     symbols: int = 500
+    skew: float = 1.0
     seed: int = 0
     disorder: Duration = NO_TIME
-    files: int = 8
+    batches: int = 8
     pace: bool = False
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """What the generator takes besides the number of rows."""
-        return {
-            "rate": self.rate,
-            "symbols": self.symbols,
-            "seed": self.seed,
-            "disorder": self.disorder / 1e6,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +198,12 @@ class Spark:
     conf: Options = field(default_factory=lambda: Options({}))
 
 
-SOURCES: Mapping[str, type] = {"files": FromFiles, "generator": FromGenerator, "spark": FromSpark}
+SOURCES: Mapping[str, type] = {
+    "files": FromFiles,
+    "kafka": FromKafka,
+    "generator": FromGenerator,
+    "spark": FromSpark,
+}
 SINKS: Mapping[str, type] = {
     "parquet": ToParquet,
     "console": ToConsole,
@@ -204,7 +217,7 @@ FORMATS = ("parquet", "csv", "json")
 class Job:
     """Everything a job file says, checked."""
 
-    source: FromFiles | FromGenerator | FromSpark
+    source: FromFiles | FromKafka | FromGenerator | FromSpark
     stream: Stream
     sql: str
     sink: ToParquet | ToConsole | ToMemory | ToFunction

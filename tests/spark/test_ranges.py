@@ -1,0 +1,158 @@
+"""Sources of numbered rows on Spark: offsets in the checkpoint, restarts, replays, and what goes wrong."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from rich.console import Console
+
+import weft
+from weft import launch
+from weft.errors import JobError
+from weft.job import parse
+from weft.ranges import Range
+from weft.report import Report
+from weft.sinks import MemorySink, ParquetSink
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "sources"))
+from brokers import Broker
+
+QUERIES = weft.sql(
+    """
+    -- name: busy
+    SELECT symbol, count(*) AS n, sum(volume) AS volume FROM t [RANGE '60 s' SLIDE '20 s'] GROUP BY symbol;
+    -- name: all
+    SELECT count(*) AS n, max(price) AS top FROM t [RANGE '30 s']
+    """
+)
+SCHEMA = {"ts": "timestamp", "symbol": "string", "price": "double", "volume": "bigint"}
+GENERATED = weft.Generated(rows=30_000, rate=100, keys=7, disorder=2.0, max_rows_per_batch=10_000)
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    yield Broker()
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[dict[str, Any]]:
+    table = pa.concat_tables([chunk.table for chunk in weft.Generated(rows=3000, rate=10, keys=5)])
+    times = [t.isoformat() for t in table.column("ts").to_pylist()]
+    return [row | {"ts": ts} for row, ts in zip(table.drop_columns("exchange").to_pylist(), times)]
+
+
+def start(spark: SparkSession, source: Any, folder: Path, sink: Any, **options: Any) -> weft.spark.Run:
+    defaults = {"trigger": "available now", "lateness": "3 s", "checkpoint": folder / "checkpoint"}
+    return weft.stream(source, QUERIES, "ts", sink=sink, spark=spark, buckets=2, **(defaults | options))
+
+
+def same(tables: dict[str, pa.Table], expected: dict[str, pa.Table]) -> bool:
+    def sorted_rows(table: pa.Table) -> list[tuple[Any, ...]]:
+        return sorted(tuple(map(str, row.values())) for row in table.to_pylist())
+
+    return all(sorted_rows(tables[name]) == sorted_rows(table) for name, table in expected.items())
+
+
+def test_generated_rows_are_those_of_the_process(spark: SparkSession, tmp_path: Path) -> None:
+    sink = MemorySink()
+    run = start(spark, GENERATED, tmp_path, sink, close_at_end=True)
+    run.await_done()
+    assert [(p.kind, p.rows) for p in run.progress] == [("batch", 10_000)] * 3 + [("flush", 0)]
+    expected = weft.run(QUERIES, GENERATED, time="ts", lateness="3 s")
+    assert same(sink.tables, expected)
+    assert sum(weft.share(GENERATED, QUERIES, "ts", spark=spark)["all"].toArrow()["n"].to_pylist()) == 30_000
+
+
+def test_a_paced_stream_goes_on_with_the_rows_of_its_first_start(spark: SparkSession, tmp_path: Path) -> None:
+    source, sink, told = weft.Generated(rows=4000, rate=2000, keys=7, pace=True), MemorySink(), []
+    for wanted in (1, 4000):
+        with start(
+            spark, source, tmp_path, sink, trigger=None, idle_timeout="2 s", on_progress=told.append
+        ) as run:
+            while sum(p.rows for p in told) < wanted or (wanted > 1 and told[-1].kind != "flush"):
+                assert run.is_active
+                time.sleep(0.05)
+    offsets = json.loads((tmp_path / "checkpoint" / "spark" / "offsets" / "0").read_text().splitlines()[-1])
+    (began,) = offsets
+    whole = [c.table for c in source.read([Range(began, 0, 4000)], source.stream_schema())]
+    assert same(sink.tables, weft.run(QUERIES, whole, time="ts"))
+
+
+def test_a_topic_over_restarts_and_replays(
+    spark: SparkSession, broker: Broker, rows: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    source = weft.Kafka(broker.servers, "restarts", schema=SCHEMA, max_rows_per_batch=900)
+    sink = ParquetSink(tmp_path / "out")
+    told = []
+    for number, (low, high) in enumerate([(0, 1000), (1000, 1000), (1000, 3000)]):
+        broker.send("restarts", rows[low:high], partitions=3)
+        if number == 2:
+            # As after a crash between weft's commit and Spark's.
+            for commit in (tmp_path / "checkpoint" / "spark" / "commits").glob("*1*"):
+                commit.unlink()
+        start(
+            spark, source, tmp_path, sink, lateness="3 min", close_at_end=number == 2, on_progress=told.append
+        ).await_done()
+    assert sum(p.rows for p in told) == 3000
+    assert [p.seq for p in told] == list(range(1, len(told) + 1))
+    tables = {q.name: pq.read_table(tmp_path / "out" / q.name) for q in QUERIES}
+    (batch,) = weft.Kafka(broker.servers, "restarts", schema=SCHEMA)
+    assert same(tables, weft.run(QUERIES, batch.table, time="ts", lateness="3 min"))
+
+
+def test_bad_messages_are_kept_beside_late_rows(
+    spark: SparkSession, broker: Broker, rows: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    broker.send("mixed", [*rows[:50], b"junk", None, *rows[50:100]], partitions=2)
+    for engine in ("spark", "local"):
+        job = parse(
+            f"""
+            [source]
+            kind = "kafka"
+            servers = "{broker.servers}"
+            topic = "mixed"
+            schema = {{ ts = "timestamp", symbol = "string", volume = "bigint" }}
+            columns = {{ at = "offset" }}
+            [stream]
+            time = "ts"
+            [queries]
+            sql = "SELECT count(*) AS n, max(at) AS last FROM t [RANGE '1 hour']"
+            [sink]
+            kind = "memory"
+            [late]
+            path = "{engine}"
+            """,
+            tmp_path,
+        )
+        sink = launch.run(job, engine, Report(Console(quiet=True)))
+        assert sum(sink.tables["q1"].column("n").to_pylist()) == 100
+        kept = pq.read_table(tmp_path / engine / "rejected").to_pylist()
+        assert sorted((r["number"], r["reason"]) for r in kept) == [(25, "no JSON object"), (25, "no value")]
+        assert pq.read_table(tmp_path / engine / "late").num_rows == 0
+
+
+def test_a_topic_that_lost_messages_stops_the_run(
+    spark: SparkSession, broker: Broker, rows: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    broker.send("lost", rows[:100], partitions=1)
+    start(spark, weft.Kafka(broker.servers, "lost", schema=SCHEMA), tmp_path, MemorySink()).await_done()
+    # Another broker, where the topic has fewer messages, stands for one where it was made anew.
+    other = Broker()
+    other.send("lost", rows[:10], partitions=1)
+    run = start(spark, weft.Kafka(other.servers, "lost", schema=SCHEMA), tmp_path, MemorySink())
+    with pytest.raises(
+        JobError, match="topic 'lost': 100 messages of partition 0 were taken, but it has only 10"
+    ):
+        run.await_done()
+    again = weft.Kafka(broker.servers, "never", schema=SCHEMA)
+    with pytest.raises(JobError, match="topic 'never' cannot be read"):
+        start(spark, again, tmp_path / "other", MemorySink()).await_done()
