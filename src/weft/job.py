@@ -5,7 +5,8 @@
               target_batch
     [queries] file = "queries.sql"  or  sql = "...", aggregates = ["own.py"]
     [tables.NAME] path = "...", format = "csv"
-    [sink]    kind = "parquet" | "console" | "memory" | "python"
+    [sink]    kind = "console" | "memory" | "parquet" | "json" | "postgres" |
+              "kafka" | "webhook" | "python", queries; or several [[sink]]
     [late]    path = "..."
     [spark]   master, buckets, conf
 
@@ -14,16 +15,15 @@ Paths are relative to the job file. docs/job_file.md lists every key.
 
 from __future__ import annotations
 
-import importlib
 import tomllib
-import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from weft.errors import JobError
+from weft.job_sinks import ToSink, read_sinks
 from weft.settings import (
     NO_PATHS,
     NO_TIME,
@@ -139,54 +139,10 @@ class FromTable:
 
 
 @dataclass(frozen=True, slots=True)
-class ToParquet:
-    """One Parquet table per query under ``path``."""
-
-    path: Path
-
-
-@dataclass(frozen=True, slots=True)
 class LateRows:
     """Where rows go that missed a window: a Parquet table ``late`` under ``path``."""
 
     path: Path
-
-
-@dataclass(frozen=True, slots=True)
-class ToConsole:
-    """The first ``rows`` results of each query and step, printed."""
-
-    rows: int = 10
-
-
-@dataclass(frozen=True, slots=True)
-class ToMemory:
-    """Results kept in the process; the command prints how many there were."""
-
-
-@dataclass(frozen=True, slots=True)
-class ToFunction:
-    """A function ``module:name`` called with each step's results (Arrow tables by query) and its number."""
-
-    function: str
-
-    def load(self) -> Callable[..., Any]:
-        """The function itself.
-
-        >>> ToFunction("math:sqrt").load()(9.0)
-        3.0
-        """
-        module, _, name = self.function.partition(":")
-        try:
-            loaded = getattr(importlib.import_module(module), name)
-        except (ImportError, AttributeError, ValueError) as error:
-            raise JobError(
-                f"[sink] function = '{self.function}' cannot be loaded ({error}); "
-                "write 'module:function' for a function that Python can import from here"
-            ) from error
-        if not callable(loaded):
-            raise JobError(f"[sink] function = '{self.function}' is not a function")
-        return typing.cast(Callable[..., Any], loaded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,12 +160,6 @@ SOURCES: Mapping[str, type] = {
     "generator": FromGenerator,
     "spark": FromSpark,
 }
-SINKS: Mapping[str, type] = {
-    "parquet": ToParquet,
-    "console": ToConsole,
-    "memory": ToMemory,
-    "python": ToFunction,
-}
 FORMATS = ("parquet", "csv", "json")
 
 
@@ -220,7 +170,7 @@ class Job:
     source: FromFiles | FromKafka | FromGenerator | FromSpark
     stream: Stream
     sql: str
-    sink: ToParquet | ToConsole | ToMemory | ToFunction
+    sink: ToSink
     spark: Spark
     aggregates: tuple[Path, ...] = ()
     tables: Mapping[str, FromTable] = field(default_factory=dict)
@@ -264,7 +214,7 @@ def parse(text: str, base: Path = Path()) -> Job:
         raise JobError(f"not valid TOML: {error}") from error
     refuse_unknown(tables, ("source", "stream", "queries", "tables", "sink", "late", "spark"), "section [{}]")
     for name, table in tables.items():
-        if not isinstance(table, dict):
+        if not isinstance(table, dict) and not (name == "sink" and isinstance(table, list)):
             raise JobError(f"'{name}' must be a section: write [{name}] on a line of its own")
     for name in ("source", "queries"):
         if name not in tables:
@@ -277,7 +227,7 @@ def parse(text: str, base: Path = Path()) -> Job:
         source=source,
         stream=read_section(Stream, tables.get("stream", {}), "stream", base),
         sql=_sql(queries),
-        sink=read_kind(tables.get("sink", {"kind": "console"}), SINKS, "sink", base),
+        sink=read_sinks(tables.get("sink", {"kind": "console"}), base),
         spark=read_section(Spark, tables.get("spark", {}), "spark", base),
         aggregates=queries.aggregates,
         late=read_section(LateRows, tables["late"], "late", base) if "late" in tables else None,

