@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import datetime
 import json
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from brokers import Broker
 
 from weft.errors import JobError
 from weft.kafka import client
 from weft.sinks import KafkaSink
 from weft.sinks import kafka as module
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "sources"))
-from brokers import Broker
 
 AT = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
 TIME = pa.timestamp("us", "UTC")

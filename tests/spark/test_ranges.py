@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,8 @@ import psycopg.rows
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import servers
+from brokers import Broker
 from pyspark.sql import SparkSession
 from rich.console import Console
 
@@ -25,11 +26,6 @@ from weft.report import Report
 from weft.sinks import JsonSink, KafkaSink, MemorySink, Only, ParquetSink, PostgresSink, Sinks, WebhookSink
 from weft.sinks.text import json_rows, to_json
 from weft.spark.ranges import _Reader
-
-for folder in ("sources", "sinks"):
-    sys.path.insert(0, str(Path(__file__).parents[1] / folder))
-import servers
-from brokers import Broker
 
 QUERIES = weft.sql(
     """
@@ -86,7 +82,7 @@ def test_a_run_that_fails_in_one_of_its_sinks_goes_on_without_loss_or_doubles(
         hook.answers = [200, 500]
         run = begin()
         with pytest.raises(
-            JobError, match="the webhook http://127.0.0.1/alerts did not take results in 1 tries"
+            JobError, match=r"the webhook http://127.0.0.1/alerts did not take results in 1 tries"
         ):
             run.await_done()
         assert [(p.seq, p.rows) for p in run.progress] == [(1, 10_000)]

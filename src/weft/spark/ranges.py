@@ -27,7 +27,7 @@ SOURCE = "source_secret"
 
 
 class RangedBatches:
-    """The ranges of a source's rows, batch by batch."""
+    """The ranges of a source's rows, batch by batch: Spark gets them from a Python data source."""
 
     def __init__(self, source: Ranged, spark: SparkSession) -> None:
         self.source, self.spark = source, spark
