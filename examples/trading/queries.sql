@@ -24,7 +24,7 @@ SELECT count(*) AS trades, sum(price * volume) AS value FROM trades [RANGE '1 mi
 
 -- name: alert_swing
 SELECT symbol, max(price) / min(price) - 1 AS swing FROM trades [RANGE '5 min' SLIDE '1 min'] GROUP BY symbol
-HAVING max(price) / min(price) > 1.014 AND count(*) > 50;
+HAVING max(price) / min(price) > 1.02 AND count(*) > 50;
 -- name: alert_block
 SELECT symbol, max(volume) AS largest, sum(price * volume) AS value FROM trades [RANGE '10 min' SLIDE '5 min']
 GROUP BY symbol HAVING sum(price * volume) > 150000000;
