@@ -18,6 +18,7 @@ from weft.engine.due import NEVER
 from weft.engine.history import origin_of
 from weft.engine.partial import Seen
 from weft.engine.program import Origin, Program
+from weft.engine.sharing import Choice, satisfying
 from weft.errors import JobError, NameTaken, QueryError, UnknownQuery, WeftError
 from weft.optimize import LivePlanner
 from weft.optimize.planner import window_query
@@ -78,7 +79,8 @@ class Registry:
         self._lock = threading.Lock()
         self._asked: list[_Asked] = []
         self._folded: list[_Asked] = []
-        self._before: Seen | None = None
+        self._since: int | None = None
+        self._satisfying = 0
         self._ended = False
 
     def add(self, query: Asked, name: str | None = None) -> Future[Change]:
@@ -132,7 +134,7 @@ class Registry:
             if asked.alone is not None:
                 queries[asked.name] = asked.alone.queries[0]
                 origins[asked.name] = origin_of(asked.alone, running, seen.max_time, watermark)
-        self._measure(seen)
+        self._measure(seen.max_time)
         try:
             return self.compiled(self._planner(list(queries.values())), origins, version)
         except WeftError as error:
@@ -161,13 +163,21 @@ class Registry:
             self._ended = True
         self._fail(JobError("the run ended before a batch took the change"))
 
-    def _measure(self, seen: Seen) -> None:
-        """Let plans be made for the rate of rows, in event time, since the last change."""
-        before, self._before = self._before, seen
-        if before is not None and before.max_time is not None and seen.max_time is not None:
-            rows, micros = seen.rows - before.rows, seen.max_time - before.max_time
-            if rows and micros:
-                self._planner.rate = rows / micros * 1e6
+    def observe(self, choices: Iterable[Choice], latest: int | None) -> None:
+        """Count the rows of a batch that satisfy a query, for the others cost the plan nothing.
+
+        ``latest`` is the time of its latest row. The first batch only tells from when on time is counted.
+        """
+        if self._since is None:
+            self._since = latest
+        else:
+            self._satisfying += satisfying(choices)
+
+    def _measure(self, latest: int | None) -> None:
+        """Plan for the rate, in event time, of rows that satisfy a query, since the last change."""
+        if self._since is not None and latest is not None and latest > self._since and self._satisfying:
+            self._planner.rate = self._satisfying / (latest - self._since) * 1e6
+            self._since, self._satisfying = latest, 0
 
     def _ask(self, name: str, query: Query | None, leaves: bool) -> Future[Change]:
         alone = None if query is None else self._check(query)

@@ -15,6 +15,7 @@ from weft.engine.migrate import Migration
 from weft.engine.partial import Seen
 from weft.engine.program import Program
 from weft.engine.registry import Registry
+from weft.engine.sharing import Choice, total
 from weft.engine.store import SliceStore
 from weft.engine.versions import Version
 from weft.query import Query
@@ -91,7 +92,10 @@ class Steps(Committing[Program]):
             keep_late=self.late is not None,
         )
         tables = self._sender.carried(self.program)
-        return run_job(frame, input, self.program, self._carried, step, tables)
+        outcome = run_job(frame, input, self.program, self._carried, step, tables)
+        choices = total(map(Choice.from_dict, outcome.reports[0]["choices"]))
+        self.registry.observe(choices, outcome.seen.max_time)
+        return outcome
 
     def _deliver(self, outcome: Outcome, seq: int) -> None:
         super()._deliver(outcome, seq)
