@@ -6,12 +6,15 @@ import ast
 import collections
 import dataclasses
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
+import servers
+from brokers import Broker
 
 import weft
-from weft import aggregates, bench, expr, job
+from weft import aggregates, bench, expr, job, job_sinks
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
@@ -41,6 +44,39 @@ def test_python_in_the_docs_runs(capsys):
     first, second = capsys.readouterr().out.splitlines()
     assert [round(g, 9) for g in ast.literal_eval(first)] == [4.0, 5.0]
     assert second in (ROOT / "docs/queries.md").read_text()
+
+
+@pytest.mark.parametrize("page", ["docs/sources.md", "docs/sinks.md"])
+def test_python_about_sources_and_sinks_runs(page, tmp_path, monkeypatch, capsys):
+    """Against a broker, a database and a web server that stand for those of the text."""
+    monkeypatch.chdir(tmp_path)
+    broker = Broker()
+    broker.send("trades", [{"ts": "2024-01-01T00:00:01Z", "symbol": "A", "price": 2.0, "volume": 700}])
+    python = blocks(page, "python")
+    assert python
+    names: dict[str, object] = {}
+    with servers.postgres() as database, servers.hook() as hook:
+        real = {
+            "localhost:9092": broker.servers,
+            "postgresql://weft@localhost/answers": database.address,
+            "https://example.org/alerts": hook.url,
+        }
+        for block in python:
+            for written, meant in real.items():
+                block = block.replace(written, meant)
+            exec(compile(block, page, "exec"), names)
+    assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize("page", ["docs/sources.md", "docs/sinks.md"])
+def test_job_sections_in_the_docs_are_good(page, monkeypatch):
+    monkeypatch.setenv("ALERT_TOKEN", "secret")
+    monkeypatch.setenv("KAFKA_PASSWORD", "secret")
+    for block in blocks(page, "toml"):
+        given = tomllib.loads(block)
+        missing = "" if "source" in given else "[source]\nkind = 'generator'\n"
+        missing += "[queries]\nsql = 'SELECT 1'\n" + ("" if "stream" in given else "[stream]\ntime = 'ts'\n")
+        assert job.parse(f"{block}\n{missing}")
 
 
 def test_joins_in_the_docs_run(capsys):
@@ -92,7 +128,7 @@ def test_every_function_is_documented():
 
 def test_every_key_of_a_job_file_is_documented():
     text = (ROOT / "docs/job_file.md").read_text()
-    kinds = {**job.SOURCES, **job.SINKS}
+    kinds = {**job.SOURCES, **job_sinks.SINKS}
     for kind in kinds:
         assert f'"{kind}"' in text
     for form in (*kinds.values(), job.Stream, job.Queries, job.FromTable, job.Spark):
