@@ -90,7 +90,7 @@ class LocalRun:
     ``choices`` says what the last batch shared. ``late`` is a sink for the rows that missed a window.
 
     >>> import datetime, weft
-    >>> from weft.engine.program import compile_plan
+    >>> from weft.engine.compile import compile_plan
     >>> queries = weft.sql("-- name: n\\nSELECT count(*) AS n FROM s [RANGE '1 min']")
     >>> batch = pa.table({"ts": [datetime.datetime(2024, 1, 1, 0, minute, 5) for minute in (0, 1)]})
     >>> run = LocalRun(compile_plan(weft.plan(queries), batch.schema, "ts"))
@@ -139,7 +139,7 @@ class LocalRun:
         """Let a query (or one in SQL) join with the next batch; the future has its ``Change`` from then on.
 
         >>> import datetime, weft
-        >>> from weft.engine.program import compile_plan
+        >>> from weft.engine.compile import compile_plan
         >>> text = "SELECT count(*) AS n FROM s [RANGE '{} min' SLIDE '1 min']"
         >>> batches = [pa.table({"ts": [datetime.datetime(2024, 1, 1, 0, m, 5)]}) for m in range(4)]
         >>> run = LocalRun(compile_plan(weft.plan(weft.sql(text.format(3))), batches[0].schema, "ts"))

@@ -32,7 +32,7 @@ class LocalStream(Background):
     seconds before it answers the windows still open.
 
     >>> import datetime, weft
-    >>> from weft.engine.program import compile_plan
+    >>> from weft.engine.compile import compile_plan
     >>> from weft.sinks import MemorySink
     >>> queries = weft.sql("SELECT count(*) AS n FROM s [RANGE '1 min']")
     >>> batch = pa.table({"ts": [datetime.datetime(2024, 1, 1, 0, minute) for minute in (0, 1)]})

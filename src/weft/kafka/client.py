@@ -34,8 +34,17 @@ def load() -> Any:
 
 @contextmanager
 def consumer(servers: str, options: Mapping[str, str]) -> Iterator[Any]:
+    """A consumer for as long as the block lasts."""
+    with said(servers):
+        client = connect(servers, options)
+        try:
+            yield client
+        finally:
+            client.close()
+
+
+def connect(servers: str, options: Mapping[str, str]) -> Any:
     """A consumer that commits nothing, sees committed transactions only, and never jumps elsewhere."""
-    kafka = load()
     settings = {
         "group.id": "weft",
         # What is asked for is there: a broker need not wait for more.
@@ -47,12 +56,7 @@ def consumer(servers: str, options: Mapping[str, str]) -> Iterator[Any]:
         "auto.offset.reset": "error",
         "isolation.level": "read_committed",
     }
-    with said(servers):
-        client = kafka.Consumer(settings, logger=log)
-        try:
-            yield client
-        finally:
-            client.close()
+    return load().Consumer(settings, logger=log)
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 
@@ -159,8 +160,14 @@ class Kafka(Ranged):
         return chunk
 
     def _bounds(self) -> dict[str, tuple[int, int]]:
-        with client.consumer(self.servers, self.options) as reader:
-            return {
-                str(p): client.bounds(reader, self.topic, p)
-                for p in client.partitions(reader, self.servers, self.topic)
-            }
+        with client.said(self.servers):
+            found = client.partitions(self._planner, self.servers, self.topic)
+            return {str(p): client.bounds(self._planner, self.topic, p) for p in found}
+
+    @cached_property
+    def _planner(self) -> Any:
+        """The client that asks for offsets, again and again, in one process."""
+        return client.connect(self.servers, self.options)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_planner"}

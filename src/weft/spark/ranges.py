@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import pickle
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,6 +23,7 @@ from weft.spark.sources import Part, Rows
 
 FORMAT = "weft_ranges"
 COLUMNS = "partition string, start bigint, end bigint"
+PAUSE = 0.1
 SOURCE = "source_secret"
 """The option that has the source; Spark hides options of such names, and the source may hold passwords."""
 
@@ -79,6 +81,9 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.ends = True
 
     def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:
+        if not self.ends and self.last == start:
+            # Nothing had come: Spark asks again after ten milliseconds, which is too soon for brokers.
+            time.sleep(PAUSE)
         if not self.ends or not self.last:
             # What is there when the stream is first asked is what "available now" takes.
             self.last = self.source.latest(start)

@@ -133,6 +133,10 @@ def stream(
     if isinstance(source, Mapping):
         asked = queries.queries if isinstance(queries, Plan) else tuple(map(built, queries))
         if len(source) > 1 or any(isinstance(q, JoinQuery) for q in asked):
+            if any(isinstance(s, Ranged) for s in source.values()):
+                raise JobError(
+                    "joins on Spark read DataFrames or weft.Files, not Kafka or generated rows itself"
+                )
             if tables:
                 raise JobError("static tables cannot be joined to joins of streams; leave tables= out")
             pace = _pace(lateness, idle_timeout, trigger, close_at_end)
