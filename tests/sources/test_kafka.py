@@ -127,7 +127,7 @@ def test_messages_of_arrow_hold_many_rows(broker: Broker) -> None:
     assert [number for _, number, _, _ in bad(source)] == [2, 3]
 
 
-def test_what_was_deleted_is_said_or_left_out(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_topic_made_anew_is_said_or_its_gap_left_out(broker: Broker) -> None:
     broker.send("short", rows(10), partitions=1)
     source = Kafka(broker.servers, "short", schema=SCHEMA)
     with pytest.raises(JobError, match="messages 5 to 19 of partition 0 cannot be read: there are only 10"):
@@ -139,14 +139,22 @@ def test_what_was_deleted_is_said_or_left_out(broker: Broker, monkeypatch: pytes
     skipping.check([Range("0", 5, 20)])
     assert sum(c.table.num_rows for c in skipping.read([Range("0", 5, 20)], source.stream_schema())) == 5
     assert list(skipping.read([Range("0", 15, 20)], source.stream_schema())) == []
-    # The broker for tests never deletes; one that has says so by its first offset.
-    monkeypatch.setattr(client, "bounds", lambda *_: (4, 10))
-    assert source.first() == {str(p): 4 for p in range(4)}
-    with pytest.raises(
-        JobError, match=r"messages 0 to 9 of partition 0 .* the first that is still there is 4"
-    ):
-        source.check([Range("0", 0, 10)])
-    assert sum(c.table.num_rows for c in skipping.read([Range("0", 0, 10)], source.stream_schema())) == 6
+
+
+def test_what_retention_deleted_is_said_or_left_out(broker: Broker) -> None:
+    """The broker keeps about five megabytes of a partition."""
+    broker.send("kept", [{"n": n, "padding": "x" * 200_000} for n in range(60)], partitions=1)
+    source = Kafka(broker.servers, "kept", schema={"n": "bigint"})
+    first = source.first()["0"]
+    assert 0 < first < 60
+    with pytest.raises(JobError, match=f"messages 0 to 59 of partition 0 .* still there is {first}; go on"):
+        source.check([Range("0", 0, 60)])
+    with pytest.raises(JobError, match="they were deleted"):
+        list(source.read([Range("0", 0, 60)], source.stream_schema()))
+    assert read(source).column("n").to_pylist() == list(range(first, 60))
+    skipping = Kafka(broker.servers, "kept", schema={"n": "bigint"}, on_lost="skip")
+    chunks = skipping.read([Range("0", 0, 60)], source.stream_schema())
+    assert [n for c in chunks for n in c.table.column("n").to_pylist()] == list(range(first, 60))
 
 
 def test_a_new_stream_can_begin_with_what_comes(broker: Broker) -> None:
