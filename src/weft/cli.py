@@ -29,10 +29,10 @@ from weft.generated import KINDS
 from weft.job import Engine
 from weft.joins.explain import plan_joins
 from weft.optimize import Compared, compare, explain
+from weft.plain import json_rows
 from weft.query import JoinQuery, Query
 from weft.report import Report, step_bar
 from weft.sinks import MemorySink
-from weft.sinks.text import json_rows
 from weft.web import commands
 
 app = typer.Typer(

@@ -46,7 +46,7 @@ def sent(broker: Broker, topic: str) -> list[tuple[str, int]]:
 def test_a_result_is_a_message_with_its_key(broker: Broker) -> None:
     opened(broker, "shape").deliver({"busy": step(("A", 1))}, 1)
     (message,) = broker.read("shape")
-    at = "2024-01-01T00:00:00Z"
+    at = "2024-01-01T00:00:00+00:00"
     assert json.loads(message.key()) == ["busy", "A", at, at]
     assert json.loads(message.value()) == {
         "query": "busy",

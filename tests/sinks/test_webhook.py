@@ -86,4 +86,4 @@ def test_only_windows_that_pass_the_threshold_are_sent(hook: servers.Hook) -> No
     assert hook.requests[0][2] == hook.requests[1][2]
     assert [row["sensor"] for row in hook.taken()] == ["b"]
     assert hook.taken()[0]["top"] == 58.0
-    assert hook.taken()[0]["window_start"] == "2024-01-01T00:00:30Z"
+    assert hook.taken()[0]["window_start"] == "2024-01-01T00:00:30+00:00"

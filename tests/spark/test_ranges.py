@@ -22,9 +22,9 @@ import weft
 from weft import launch
 from weft.errors import JobError
 from weft.job import parse
+from weft.plain import json_rows, to_json
 from weft.report import Report
 from weft.sinks import JsonSink, KafkaSink, MemorySink, Only, ParquetSink, PostgresSink, Sinks, WebhookSink
-from weft.sinks.text import json_rows, to_json
 from weft.spark.ranges import _Reader
 
 QUERIES = weft.sql(

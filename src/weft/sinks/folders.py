@@ -13,8 +13,8 @@ from pyarrow import fs
 
 from weft.errors import JobError
 from weft.filesystem import join, resolve, uri, write_atomically
+from weft.plain import json_rows
 from weft.sinks.base import CheckingSink, other_columns
-from weft.sinks.text import json_rows
 
 SCHEMA = "schema"
 """The name of the file that has the columns and no row."""

@@ -15,9 +15,10 @@ import pyarrow as pa
 
 from weft.errors import JobError
 from weft.kafka import client
+from weft.plain import rows as plain_rows
+from weft.plain import to_json
 from weft.ranges import Range
 from weft.sinks.base import key_columns
-from weft.sinks.text import plain_rows, to_json
 
 TIMEOUT = 60.0
 LOOK_BACK = 100

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from weft.errors import JobError
+from weft.plain import plain, to_json
 from weft.sinks.base import key_columns, other_columns
-from weft.sinks.text import plain_rows, to_json
 
 TRIES = 4
 """How often a step is tried while the server is away; the pauses grow from a second on."""
@@ -228,16 +228,11 @@ def _binary(type: pa.DataType) -> bool:
     return bool(pa.types.is_binary(type) or pa.types.is_large_binary(type))
 
 
-def _rows(table: pa.Table) -> Any:
+def _rows(table: pa.Table) -> Iterable[tuple[Any, ...]]:
     """Rows for COPY; values within values as JSON, and text without the zero bytes that no text may have."""
-    nested = [n for n, f in enumerate(table.schema) if pa.types.is_nested(f.type)]
-    texts = [n for n, f in enumerate(table.schema) if _type(f.type) == "text"]
-    plain = plain_rows(table.select(nested)) if nested else None
-    for row in zip(*(column.to_pylist() for column in table.columns)):
-        values = list(row)
-        for n in texts:
-            values[n] = values[n] if values[n] is None else str(values[n]).replace("\0", "")
-        if plain is not None:
-            for n, value in zip(nested, next(plain).values()):
-                values[n] = None if value is None else to_json(value)
-        yield values
+    written = {"jsonb": lambda v: to_json(plain(v)), "text": lambda v: str(v).replace("\0", "")}
+    columns = []
+    for field, column in zip(table.schema, table.columns):
+        values, write = column.to_pylist(), written.get(_type(field.type))
+        columns.append([v if v is None else write(v) for v in values] if write else values)
+    return zip(*columns)

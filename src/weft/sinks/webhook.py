@@ -14,7 +14,8 @@ from urllib.parse import quote, urlsplit
 import pyarrow as pa
 
 from weft.errors import JobError
-from weft.sinks.text import plain_rows, to_json
+from weft.plain import rows as plain_rows
+from weft.plain import to_json
 
 BUSY = (408, 425, 429, 500, 502, 503, 504)
 """Answers after which it is worth trying again."""
@@ -63,7 +64,7 @@ class WebhookSink:
                     "stream": self._stream,
                     "step": seq,
                     "part": part,
-                    "results": list(plain_rows(table.slice(at, self.rows))),
+                    "results": plain_rows(table.slice(at, self.rows)),
                 }
                 self._send(to_json(body).encode(), f"{self._stream}-{seq}-{quote(name)}-{part}")
 

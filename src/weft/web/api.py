@@ -14,6 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from weft.errors import JobError, NameTaken, QueryError, UnknownQuery, WeftError
+from weft.plain import plain, rows
 from weft.web.limits import LIMIT, NAME, WAIT
 from weft.web.metrics import CONTENT_TYPE, metrics
 from weft.web.models import (
@@ -27,7 +28,6 @@ from weft.web.models import (
     query_answer,
 )
 from weft.web.page import page
-from weft.web.plain import plain, rows
 from weft.web.served import Asked, Served, TooMuch
 
 STATUS: dict[type[WeftError], int] = {
