@@ -196,16 +196,29 @@ class Answers:
                 for place, (first, _) in enumerate(self.alike)
                 if any(number in answer.parts for answer in self.entries[first].answers)
             ]
-            inside = [self.runs.part(*self.alike[place]) for place in asking]
-            low, high = self.runs.low, self.runs.high
-            if len(asking) < len(self.alike):
-                low, high = (np.concatenate([bounds[some] for some in inside]) for bounds in (low, high))
-            needing = {e.predicate for place in asking for e in self.entries[slice(*self.alike[place])]}
-            states = self.view.cell_states(number, needing)
-            words = technique(self.view.tree.technique).answer(*states, low, high)
-            ends = np.cumsum([some.stop - some.start for some in inside])
-            self._words[number] = dict(zip(asking, np.split(words, ends[:-1])))
+            self._words[number] = self._as_another(number, asking) or self._combined(number, asking)
         return States(self._words[number][place], self.view.cells.parts[number].dictionary)
+
+    def _as_another(self, number: int, asking: list[int]) -> dict[int, np.ndarray] | None:
+        """What was found for a part whose states are the same: values without nulls are as many as rows."""
+        parts, cells = self.view.grouping.grouping.parts, self.view.cells.parts
+        monoid, words = parts[number].monoid, cells[number].words
+        for other, found in self._words.items():
+            alike = monoid.built_in and monoid == parts[other].monoid and list(found) == asking
+            if alike and np.array_equal(words, cells[other].words):
+                return found
+        return None
+
+    def _combined(self, number: int, asking: list[int]) -> dict[int, np.ndarray]:
+        inside = [self.runs.part(*self.alike[place]) for place in asking]
+        low, high = self.runs.low, self.runs.high
+        if len(asking) < len(self.alike):
+            low, high = (np.concatenate([bounds[some] for some in inside]) for bounds in (low, high))
+        needing = {e.predicate for place in asking for e in self.entries[slice(*self.alike[place])]}
+        states = self.view.cell_states(number, needing)
+        words = technique(self.view.tree.technique).answer(*states, low, high)
+        ends = np.cumsum([some.stop - some.start for some in inside])
+        return dict(zip(asking, np.split(words, ends[:-1])))
 
     def _times(self) -> dict[str, pa.Array]:
         """Where runs begin and end in time: at their windows' bounds or, counted in rows, with the first and
