@@ -57,6 +57,15 @@ def test_a_result_is_a_message_with_its_key(broker: Broker) -> None:
     }
 
 
+def test_results_that_nothing_tells_apart_have_no_key(broker: Broker) -> None:
+    pairs = pa.table({"left": [1], "right": [2]})
+    sink = KafkaSink(broker.servers, "pairs")
+    sink.open({"pairs": pairs.schema}, "s")
+    sink.deliver({"pairs": pairs}, 1)
+    (message,) = broker.read("pairs")
+    assert (message.key(), json.loads(message.value())["right"]) == (None, 2)
+
+
 def test_a_step_made_again_is_sent_once(broker: Broker, monkeypatch: Any) -> None:
     monkeypatch.setattr(module, "LOOK_BACK", 1)
     first = opened(broker, "once")

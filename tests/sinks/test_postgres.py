@@ -188,3 +188,5 @@ def test_a_server_that_is_away(monkeypatch: Any) -> None:
         opened("host=/nowhere dbname=x")
     with pytest.raises(JobError, match="PostgreSQL cannot take the results: "):
         opened("what is this")
+    with pytest.raises(JobError, match=r"PostgreSQL cannot take the results: .*nowhere"):
+        PostgresSink("host=/nowhere dbname=x").check({"busy": SCHEMA})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -24,10 +24,14 @@ TIMEOUT = 60.0
 LOOK_BACK = 100
 """Messages of the topic of steps that are looked at first, from its end on."""
 
+Message: TypeAlias = tuple[str | None, str]
+"""Key and value."""
+
 
 class KafkaSink:
     """Sends results to the topic ``topic``: the value is the row with ``query``, the key is the query, the
-    groups and the window, so that a compacted topic keeps the latest of each.
+    groups and the window, so that a compacted topic keeps the latest of each; results of joins and of windows
+    in rows have no key.
 
     Exactly once for consumers that read committed messages only (``isolation.level=read_committed``). The
     topic ``steps`` (``<topic>.weft-steps`` unless said) has one small message per step, keyed by the stream;
@@ -80,7 +84,7 @@ class KafkaSink:
         """Nothing is left to send."""
         self._producer = None
 
-    def _transact(self, messages: Iterable[tuple[str, str]], step: tuple[int, str]) -> None:
+    def _transact(self, messages: Iterable[Message], step: tuple[int, str]) -> None:
         failed: list[Any] = []
 
         def told(error: Any, message: Any) -> None:
@@ -96,10 +100,10 @@ class KafkaSink:
             raise JobError(f"topic '{self.topic}' cannot take results: {failed[0].str()}")
         self._producer.commit_transaction(TIMEOUT)
 
-    def _produce(self, topic: str, key: str, value: str, told: Any) -> None:
+    def _produce(self, topic: str, key: str | None, value: str, told: Any) -> None:
         while True:
             try:
-                self._producer.produce(topic, value.encode(), key.encode(), on_delivery=told)
+                self._producer.produce(topic, value, key, on_delivery=told)
                 self._producer.poll(0)
                 return
             except BufferError:
@@ -111,10 +115,11 @@ class KafkaSink:
         except self.kafka.KafkaException:
             client.log.warning("a transaction could not be aborted; the brokers will do so when it times out")
 
-    def _messages(self, name: str, table: pa.Table) -> Iterable[tuple[str, str]]:
+    def _messages(self, name: str, table: pa.Table) -> Iterable[Message]:
         keys = self._keys.get(name, key_columns(table.schema))
         for row in plain_rows(table):
-            yield to_json([name, *(row[k] for k in keys)]), to_json({"query": name, **row})
+            key = to_json([name, *(row[k] for k in keys)]) if keys else None
+            yield key, to_json({"query": name, **row})
 
     def _find_last(self) -> tuple[int, str]:
         """The last step of this stream that was sent: looked for from the end of the topic of steps on."""
@@ -137,7 +142,7 @@ class KafkaSink:
         return 0, ""
 
 
-def _digest(messages: Iterable[tuple[str, str]]) -> str:
+def _digest(messages: Iterable[Message]) -> str:
     """What stands for messages in whatever order.
 
     >>> _digest([("a", "1"), ("b", "2")]) == _digest([("b", "2"), ("a", "1")])

@@ -51,9 +51,12 @@ class PostgresSink:
 
     def check(self, schemas: Mapping[str, pa.Schema]) -> None:
         """Refuse columns other than those of the tables that are there."""
-        with self._connect() as connection:
-            for name, schema in schemas.items():
-                self._check(connection, name, schema)
+        try:
+            with self._connect() as connection:
+                for name, schema in schemas.items():
+                    self._check(connection, name, schema)
+        except self.psycopg.Error as error:
+            raise self._failed(error) from error
 
     def deliver(self, results: Mapping[str, pa.Table], seq: int) -> None:
         """Replace what the step gave before by what it gives now."""
@@ -88,11 +91,10 @@ class PostgresSink:
 
     def _replace(self, connection: Any, results: Mapping[str, pa.Table], seq: int) -> None:
         with connection.transaction():
-            for name in self._schemas:
-                gone = self._text(
-                    "DELETE FROM {} WHERE weft_stream = %s AND weft_step >= %s", self._table(name)
-                )
-                connection.execute(gone, (self._stream, seq))
+            gone = "DELETE FROM {} WHERE weft_stream = %s AND weft_step >= %s"
+            with connection.pipeline():
+                for name in self._schemas:
+                    connection.execute(self._text(gone, self._table(name)), (self._stream, seq))
             for name, table in results.items():
                 if table.num_rows:
                     self._insert(connection, name, table, seq)
