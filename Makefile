@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 
 ENGINE  ?= local
 
-.PHONY: help demo test check bench clean
+.PHONY: help demo test check bench docs docs-serve clean
 
 help:
 	@echo "make demo   set up, then run about a hundred queries over generated trades on Spark"
@@ -15,6 +15,7 @@ help:
 	@echo "make check  set up, then formatting, lint, types and the direction of imports"
 	@echo "make bench  set up, then the quick form of every benchmark"
 	@echo "make example-trading | example-smart_grid | example-fraud [ENGINE=spark] | example-iot_join"
+	@echo "make docs   set up, then build the documentation into site/ (make docs-serve: on http://127.0.0.1:8000)"
 	@echo "make clean  remove .venv and everything built"
 
 demo: $(STAMP)
@@ -37,6 +38,16 @@ example-%: $(STAMP)
 
 bench: $(STAMP)
 	@$(BIN)/weft bench --all --quick
+
+# The variable keeps the theme from printing its opinion of mkdocs.
+docs docs-serve: export NO_MKDOCS_2_WARNING = 1
+
+docs: $(STAMP)
+	@$(BIN)/mkdocs build --strict --quiet
+	@echo "The documentation is in site/index.html"
+
+docs-serve: $(STAMP)
+	@$(BIN)/mkdocs serve --livereload
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -62,5 +73,5 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build dist out src/*.egg-info .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist out site src/*.egg-info .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
