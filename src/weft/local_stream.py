@@ -17,6 +17,7 @@ from weft.engine.final import END
 from weft.engine.program import Program
 from weft.engine.registry import Change
 from weft.errors import JobError, WeftError
+from weft.files import Chunk
 from weft.local import LocalRun
 from weft.plan import Plan
 from weft.progress import Progress
@@ -46,7 +47,7 @@ class LocalStream(Background):
     def __init__(
         self,
         run: LocalRun,
-        batches: Iterable[pa.Table | pa.RecordBatch | None],
+        batches: Iterable[pa.Table | pa.RecordBatch | Chunk | None],
         sink: Sink,
         *,
         pause: float = 1.0,

@@ -8,8 +8,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from weft.engine.final import closing_time
-from weft.engine.late import NAME as LATE_ROWS
-from weft.engine.late import late_schema
+from weft.engine.late import late_tables
 from weft.engine.layers import needed_anew
 from weft.engine.manifest import Layer, Manifest
 from weft.engine.migrate import Migration
@@ -57,7 +56,7 @@ class Steps(Committing[Program]):
             self.lateness = self._written.lateness
         self._open_sink(registry.program)
         if late is not None:
-            late.open({LATE_ROWS: late_schema(registry.program.schema)}, stream)
+            late.open(late_tables(registry.program.schema), stream)
 
     @property
     def program(self) -> Program:
@@ -101,7 +100,7 @@ class Steps(Committing[Program]):
     def _deliver(self, outcome: Outcome, seq: int) -> None:
         super()._deliver(outcome, seq)
         if self.late is not None:
-            deliver_to(self.late, {} if outcome.late is None else {LATE_ROWS: outcome.late}, seq)
+            deliver_to(self.late, outcome.late, seq)
 
     def _change(self, seq: int) -> None:
         """Take the changes asked for, and write down what the step is made with, unless that was done."""

@@ -14,6 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from weft.errors import JobError, NameTaken, QueryError, UnknownQuery, WeftError
+from weft.plain import plain, rows
 from weft.web.dashboard import Name, Where, add_dashboard, conditions
 from weft.web.limits import LIMIT, WAIT
 from weft.web.metrics import CONTENT_TYPE, metrics
@@ -28,7 +29,6 @@ from weft.web.models import (
     query_answer,
 )
 from weft.web.page import page
-from weft.web.plain import plain, rows
 from weft.web.served import Asked, Served, TooMuch
 
 STATUS: dict[type[WeftError], int] = {

@@ -13,10 +13,10 @@ from fastapi import FastAPI, Path, Query
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
+from weft.plain import plain, rows
 from weft.web.limits import NAME
 from weft.web.models import CostsAnswer, GroupsAnswer, Overview, SeriesAnswer, Summary
 from weft.web.overview import costs, overview, summary
-from weft.web.plain import plain, rows
 from weft.web.served import Served
 
 KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}

@@ -9,6 +9,7 @@ from importlib import metadata
 from typing import Any
 
 from weft.engine.program import Program
+from weft.plain import rows
 from weft.plan import Plan, Tree
 from weft.slicing import SLICERS
 from weft.web.models import (
@@ -22,7 +23,6 @@ from weft.web.models import (
     TreeAnswer,
     window_words,
 )
-from weft.web.plain import rows
 from weft.web.record import Record
 from weft.web.served import Served, Shown
 

@@ -15,7 +15,8 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from weft.errors import JobError
-from weft.job import Job, ToMemory
+from weft.job import Job
+from weft.job_sinks import ToMemory
 from weft.latest import KEPT, LatestSink
 from weft.launch import RunFailed, make_sink, start
 from weft.progress import Progress
