@@ -171,6 +171,7 @@ class JoinBucketTask:
             "bytes": state.bytes,
             "seconds": laps.laps,
         }
+        feeds = {id: results.pop(name) for name, id in joins.feeds.items() if name in results}
         mine = [note(report, bucket=bucket, origin=bucket)]
         for number, query in enumerate(joins.queries):
             if query.name in results:
@@ -179,7 +180,7 @@ class JoinBucketTask:
             yield from mine
             return
         yield from map(passed, mine)
-        yield from self._partials(joins, results, now, bucket)
+        yield from self._partials(joins, feeds, now, bucket)
 
     def _state(self, joins: Joins, bucket: int) -> tuple[JoinState, str]:
         """The bucket's state after the last step, and how it was had."""
@@ -193,20 +194,15 @@ class JoinBucketTask:
         return state, how
 
     def _partials(
-        self, joins: Joins, results: Mapping[str, pa.Table], now: int | None, bucket: int
+        self, joins: Joins, feeds: Mapping[str, pa.Table], now: int | None, bucket: int
     ) -> Iterator[Parcel]:
         """The partials of the results that are aggregated, and a note of how far results have come."""
         began = time.perf_counter()
-        rows = feed_rows(
-            {id: results[n] for n, id in joins.feeds.items() if n in results}, joins.results.schema
-        )
+        rows = feed_rows(feeds, joins.results.schema)
         made = partial(rows, joins.results, self.step.results, self.step.buckets)
         seen = replace(made.seen, max_time=now)
-        said: dict[str, Any] = {
-            "seen": asdict(seen),
-            "skipped": [],
-            "choices": [asdict(c) for c in total(made.choices)],
-        }
+        said: dict[str, Any] = {"seen": asdict(seen), "skipped": []}
+        said["choices"] = [asdict(choice) for choice in total(made.choices)]
         said["seconds"] = time.perf_counter() - began
         for to in range(self.step.buckets):
             yield note(said, bucket=to, origin=bucket)
