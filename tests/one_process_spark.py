@@ -1,4 +1,4 @@
-"""As much of Spark as a step needs, in this process: for many small runs of the driver's and the tasks' code."""
+"""As much of Spark as a step needs, in this process: for many small runs of driver and tasks."""
 
 from __future__ import annotations
 

@@ -78,7 +78,9 @@ def options(
 
 @app.command()
 def plan(
-    queries: Annotated[Path, typer.Argument(help="A file of SQL queries.", metavar="QUERIES.sql")],
+    queries: Annotated[
+        Path, typer.Argument(help="A file of SQL queries, or a job file.", metavar="QUERIES.sql")
+    ],
     rate: Annotated[
         float | None, typer.Option(help="Rows per second of the stream; 1,000 unless said.")
     ] = None,
@@ -116,8 +118,9 @@ def plan(
     """Show what the queries would share, and what that should cost."""
     if sum((json, svg is not None, why is not None)) > 1:
         raise JobError("--json, --svg FILE and --explain QUERY exclude each other; run the command again")
-    load_aggregates(aggregates or ())
-    everything = weft.sql(_read(queries))
+    job = jobs.load(queries) if queries.suffix == ".toml" else None
+    load_aggregates([*(aggregates or ()), *(job.aggregates if job else ())])
+    everything = weft.sql(_read(queries) if job is None else job.sql)
     joins = [q for q in everything if isinstance(q, JoinQuery)]
     asked = [q for q in everything if isinstance(q, Query)]
     chains = plan_joins(joins, 1000.0 if rate is None else rate, _shape(chain))

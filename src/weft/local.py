@@ -92,7 +92,7 @@ class LocalRun:
     ``choices`` says what the last batch shared. ``late`` is a sink for the rows that missed a window.
 
     >>> import datetime, weft
-    >>> from weft.engine.program import compile_plan
+    >>> from weft.engine.compile import compile_plan
     >>> queries = weft.sql("-- name: n\\nSELECT count(*) AS n FROM s [RANGE '1 min']")
     >>> batch = pa.table({"ts": [datetime.datetime(2024, 1, 1, 0, minute, 5) for minute in (0, 1)]})
     >>> run = LocalRun(compile_plan(weft.plan(queries), batch.schema, "ts"))
@@ -141,7 +141,7 @@ class LocalRun:
         """Let a query (or one in SQL) join with the next batch; the future has its ``Change`` from then on.
 
         >>> import datetime, weft
-        >>> from weft.engine.program import compile_plan
+        >>> from weft.engine.compile import compile_plan
         >>> text = "SELECT count(*) AS n FROM s [RANGE '{} min' SLIDE '1 min']"
         >>> batches = [pa.table({"ts": [datetime.datetime(2024, 1, 1, 0, m, 5)]}) for m in range(4)]
         >>> run = LocalRun(compile_plan(weft.plan(weft.sql(text.format(3))), batches[0].schema, "ts"))
@@ -193,6 +193,24 @@ class LocalRun:
         latest = [] if self.seen.max_time is None else [self.seen.max_time - self.lateness]
         self.watermark = max((w for w in (self.watermark, watermark, *latest) if w is not None), default=None)
         return self._final(pieces, self.watermark)
+
+    @property
+    def state_rows(self) -> int:
+        """How many partials are kept."""
+        return sum(state.rows for state in self.states)
+
+    @property
+    def state_bytes(self) -> int:
+        """About how much memory they take."""
+        return sum(state.bytes for state in self.states)
+
+    def empty(self) -> pa.Table:
+        """A batch without rows."""
+        return self.program.schema.empty_table()
+
+    def joined(self, name: str) -> Change:
+        """How a query that is answered came to be: from which window on it is exact."""
+        return self._registry.joined(name)
 
     def close(self) -> dict[str, pa.Table]:
         """Answer every window that is still open."""

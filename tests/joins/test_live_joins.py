@@ -243,7 +243,7 @@ def answers(
 @settings(max_examples=15)
 @given(data=st.data())
 def test_aggregates_of_joins_come_and_go(data: st.DataObject) -> None:
-    """A query over the results of a join is exact from the window on that its change says, and none before."""
+    """A query over the results of a join answers the windows from which on it is exact, and no others."""
     condition = data.draw(st.sampled_from(CONDITIONS[:3]))
     lateness = data.draw(st.sampled_from([0, 3])) * SECOND
     a, b = (data.draw(batches(first, span=6)) + data.draw(batches(first + 50, span=12)) for first in (0, 100))

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.duration import format_duration
+from weft.errors import JobError
 from weft.joins.member import Member, sharing
+from weft.joins.program import JoinProgram
 from weft.joins.rates import COMPARISONS, Costs, Rates, assumed
 from weft.joins.shape import Slice, bounded, cpu_opt, mem_opt, priced
 from weft.query import JoinQuery
@@ -101,6 +103,40 @@ class ChainPlan:
     def to_json(self) -> str:
         """The plan as JSON text."""
         return json.dumps(self.to_dict(), indent=2)
+
+
+@dataclass(frozen=True)
+class JoinPlan:
+    """The chains of all joins of a stream."""
+
+    chains: tuple[ChainPlan, ...]
+
+    @classmethod
+    def of(cls, programs: Sequence[JoinProgram], ends: Sequence[Sequence[Sequence[int]]]) -> JoinPlan:
+        """The chains of some programs, sliced so, at rates that are assumed."""
+        both = zip(programs, ends)
+        return cls(tuple(plan_chain(p.members, assumed(p.members), "as they are", ends=e) for p, e in both))
+
+    @property
+    def cost(self) -> float:
+        """Comparisons per second that all chains should make."""
+        return sum(chain.cpu for chain in self.chains)
+
+    @property
+    def alone(self) -> float:
+        """Comparisons per second that the joins should make one by one."""
+        return sum(chain.alone_cpu for chain in self.chains)
+
+    def __str__(self) -> str:
+        return "\n\n".join(map(str, self.chains))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The chains as plain data."""
+        return {"chains": [chain.to_dict() for chain in self.chains]}
+
+    def to_svg(self) -> str:
+        """There is no picture of chains."""
+        raise JobError("there is no picture of joins; /api/v1/plan.txt has their chains in words")
 
 
 def choose_ends(

@@ -11,9 +11,8 @@ from weft.engine.store import SliceStore
 from weft.errors import CheckpointError, JobError
 from weft.files import Files
 from weft.join_run import time_of
-from weft.joins.explain import ChainPlan, plan_chain
+from weft.joins.explain import ChainPlan, JoinPlan
 from weft.joins.live import JoinRegistry, Streams
-from weft.joins.rates import assumed
 from weft.joins.state import Joins
 from weft.optimize import LivePlanner
 from weft.query import JoinQuery
@@ -33,13 +32,14 @@ class JoinStream(Running[Joins]):
         """The joins that are answered."""
         return self._steps.program.queries
 
-    def explain(self) -> list[ChainPlan]:
+    @property
+    def plan(self) -> JoinPlan:
         """The chains that run, with what they should cost."""
-        joins = self._steps.program
-        return [
-            plan_chain(program.members, assumed(program.members), "mem-opt", ends=ends)
-            for program, ends in zip(joins.programs, joins.ends)
-        ]
+        return JoinPlan.of(self._steps.program.programs, self._steps.program.ends)
+
+    def explain(self) -> list[ChainPlan]:
+        """The chains that run, one by one."""
+        return list(self.plan.chains)
 
 
 def streams_of(
