@@ -26,7 +26,7 @@ from weft.cost import constants
 from weft.define import defined_in, load_aggregates
 from weft.errors import CheckpointError, JobError, QueryError, WeftError
 from weft.job import Engine
-from weft.joins.explain import plan_joins
+from weft.joins.explain import plan_joins, read_shape
 from weft.optimize import Compared, compare, explain
 from weft.query import JoinQuery, Query
 from weft.report import Report, step_bar
@@ -123,7 +123,7 @@ def plan(
     everything = weft.sql(_read(queries) if job is None else job.sql)
     joins = [q for q in everything if isinstance(q, JoinQuery)]
     asked = [q for q in everything if isinstance(q, Query)]
-    chains = plan_joins(joins, 1000.0 if rate is None else rate, _shape(chain))
+    chains = plan_joins(joins, 1000.0 if rate is None else rate, read_shape(chain))
     if joins and (svg or strategy == "all"):
         raise JobError(
             "--svg and --strategy all are for window queries; put the joins into a file of their own"
@@ -254,15 +254,6 @@ def bench(
         results.append(result)
     if json:
         benchmarks.save(results, json)
-
-
-def _shape(chain: str) -> str | float:
-    if chain in ("mem-opt", "cpu-opt"):
-        return chain
-    try:
-        return float(chain.replace(",", ""))
-    except ValueError:
-        raise JobError(f"--chain is mem-opt, cpu-opt or a number of rows, not {chain!r}") from None
 
 
 def _compared(found: list[Compared]) -> Table:

@@ -99,7 +99,7 @@ class Stream:
     it, a run ends with its input, unless that is paced, and a server's goes on.
     At the end the windows still open are answered, unless ``close_at_end`` is false. ``target_batch`` is how
     long a step over files should take on Spark. ``times`` are the time columns of streams that call it
-    otherwise.
+    otherwise, ``chain`` how joins are sliced.
     """
 
     time: str
@@ -110,6 +110,7 @@ class Stream:
     checkpoint: Path | None = None
     target_batch: Duration | None = None
     times: Options | None = None
+    chain: str = "mem-opt"
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from weft.job import (
     ToMemory,
     ToParquet,
 )
-from weft.joins.explain import JoinPlan
+from weft.joins.explain import JoinPlan, read_shape
 from weft.joins.live import Streams, read_join
 from weft.joins.state import Joins
 from weft.local import LocalRun
@@ -183,7 +183,8 @@ def _in_process(
         run = LocalRun(program, wanted.lateness, threads, tables, accept, make_late(job))
     else:
         schemas, batches = {name: schema for name, (schema, _) in read.items()}, _beside(read)
-        run = LocalJoins(Streams(schemas, job.times, LivePlanner()), queries, wanted.lateness, accept)
+        streams = Streams(schemas, job.times, LivePlanner(), shape=read_shape(wanted.chain))
+        run = LocalJoins(streams, queries, wanted.lateness, accept)
     return LocalStream(
         run,
         batches,
@@ -299,6 +300,7 @@ def _on_spark(
             late=make_late(job),
             target_batch=None if wanted.target_batch is None else format_duration(wanted.target_batch),
             spark=spark,
+            chain=read_shape(wanted.chain),
         )
         stack.enter_context(running)
         for name, source in job.sources.items():

@@ -14,6 +14,8 @@ from weft.engine.migrate import Migration
 from weft.engine.partial import Seen, partial
 from weft.engine.sharing import Choice
 from weft.engine.state import Piece, State
+from weft.joins.adapt import adapt
+from weft.joins.chain import Counts
 from weft.joins.clock import Clock
 from weft.joins.explain import JoinPlan
 from weft.joins.feeds import feed_rows
@@ -51,6 +53,7 @@ class LocalJoins:
         self._marks: dict[str, int | None] = dict.fromkeys(streams.schemas)
         self._results: int | None = None
         self._state, self._answers = JoinState(joins, 0), State(joins.results, 0)
+        self._looked: list[Counts | None] = [None for _ in joins.programs]
 
     @property
     def program(self) -> Joins:
@@ -60,7 +63,8 @@ class LocalJoins:
     @property
     def plan(self) -> JoinPlan:
         """The chains that run."""
-        return JoinPlan.of(self.program.programs, self.program.ends)
+        ends = [[slices.ends for slices in chain.sides] for chain in self._state.chains]
+        return JoinPlan.of([chain.program for chain in self._state.chains], ends)
 
     @property
     def watermark(self) -> int | None:
@@ -145,6 +149,7 @@ class LocalJoins:
         joins = self.registry.fold(at, self.program.version + 1)
         if joins is not None:
             self._state = self._state.moved(joins, self._marks)
+            self._looked = [None for _ in joins.programs]
             self._answers = Migration(self.program.results.layout, joins.results).state(self._answers)
             self.registry.commit(joins)
 
@@ -155,6 +160,9 @@ class LocalJoins:
         joins = self.program
         bad = sum(chain.counts.bad for chain in self._state.chains)
         results, _ = self._state.step(arrived, self._marks, 1)
+        shape, costs = self.registry.streams.shape, self.registry.streams.costs
+        both = zip(self._state.chains, self._looked)
+        self._looked = [adapt(chain, looked, shape, costs) for chain, looked in both]
         self.seen += Seen(bad=sum(chain.counts.bad for chain in self._state.chains) - bad)
         feeds = {id: results.pop(name) for name, id in joins.feeds.items() if name in results}
         if not joins.results.entries:

@@ -59,7 +59,10 @@ class Dies(MemorySink):
 class World:
     """A stream over one checkpoint, and what it was started with."""
 
-    def __init__(self, place: str, queries: list[JoinQuery], lateness: int, buckets: int) -> None:
+    def __init__(
+        self, place: str, queries: list[JoinQuery], lateness: int, buckets: int, chain: str = "mem-opt"
+    ) -> None:
+        self.chain = chain
         self.place, self.base, self.lateness, self.buckets = place, queries, lateness, buckets
         self.sink, self.batch_id = Dies(), -1
         self.start()
@@ -67,7 +70,7 @@ class World:
     def start(self) -> None:
         store = SliceStore(self.place)
         schemas, times = {"a": SCHEMA, "b": SCHEMA}, {"a": "ts", "b": "ts"}
-        streams = Streams(schemas, times, LivePlanner(nodes=self.buckets), False, self.buckets)
+        streams = Streams(schemas, times, LivePlanner(nodes=self.buckets), False, self.buckets, self.chain)
         registry = registry_of(store, streams, tuple(self.base), self.sink)
         self.steps = JoinSteps(
             Session(),

@@ -139,6 +139,20 @@ class JoinPlan:
         raise JobError("there is no picture of joins; /api/v1/plan.txt has their chains in words")
 
 
+def read_shape(text: str) -> str | float:
+    """How chains are sliced: ``mem-opt``, ``cpu-opt``, or the most rows kept.
+
+    >>> read_shape("cpu-opt"), read_shape("100,000")
+    ('cpu-opt', 100000.0)
+    """
+    if text in ("mem-opt", "cpu-opt"):
+        return text
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        raise JobError(f"chain is mem-opt, cpu-opt or a number of rows, not {text!r}") from None
+
+
 def choose_ends(
     members: Sequence[Member], shape: str | float, rates: Rates, costs: Costs = COMPARISONS
 ) -> list[list[int]]:

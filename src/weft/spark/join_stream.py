@@ -48,11 +48,12 @@ def streams_of(
     planner: LivePlanner,
     strict: bool,
     buckets: int,
+    chain: str | float,
 ) -> Streams:
     """What joins of these sources are made ready for."""
     schemas = {s: _schema(s, source) for s, source in sorted(sources.items())}
     times = {s: time if isinstance(time, str) else time_of(time, s) for s in schemas}
-    return Streams(schemas, times, planner, strict, buckets)
+    return Streams(schemas, times, planner, strict, buckets, chain)
 
 
 def registry_of(store: SliceStore, streams: Streams, base: tuple[JoinQuery, ...], sink: Sink) -> JoinRegistry:

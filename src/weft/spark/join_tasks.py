@@ -20,6 +20,7 @@ import pyarrow as pa
 from weft.engine.partial import Seen, partial
 from weft.engine.sharing import total
 from weft.files import Chunk
+from weft.joins.adapt import said_of
 from weft.joins.chain import Chain
 from weft.joins.clock import Clock, Timed
 from weft.joins.feeds import feed_rows
@@ -99,6 +100,7 @@ class JoinMapTask:
         said = {
             "seen": {s: asdict(each) for s, each in seen.items()},
             "bad": sum(chain.counts.bad for chain in chains),
+            "came": list(map(said_of, chains)),
             "skipped": skipped,
             "seconds": time.perf_counter() - began,
         }
@@ -148,6 +150,7 @@ class JoinBucketTask:
         state, how = self._state(joins, bucket)
         laps.lap("load")
         bad = sum(chain.counts.bad for chain in state.chains)
+        pairs = [(chain.counts.near, chain.counts.found) for chain in state.chains]
         results, fresh = state.step(arrived, marks, step.buckets)
         laps.lap("join")
         known = [mark for mark in marks.values() if mark is not None]
@@ -167,6 +170,11 @@ class JoinBucketTask:
             "map": max((n["seconds"] for n in notes), default=0.0),
             "layers": [asdict(layer) for layer in layers],
             "bad": sum(chain.counts.bad for chain in state.chains) - bad,
+            "came": [n["came"] for n in notes] if bucket == 0 else [],
+            "pairs": [
+                (_all_pairs(chain, chain.counts.near - near, step.buckets), chain.counts.found - found)
+                for chain, (near, found) in zip(state.chains, pairs)
+            ],
             "rows": state.rows,
             "bytes": state.bytes,
             "seconds": laps.laps,
@@ -208,6 +216,11 @@ class JoinBucketTask:
             yield note(said, bucket=to, origin=bucket)
         for piece in made.pieces:
             yield from wrap(piece.table, bucket=piece.bucket, tag=piece.grouping, origin=bucket)
+
+
+def _all_pairs(chain: Chain, near: int, buckets: int) -> int:
+    """Pairs near enough in time: where rows are split by code, a bucket sees one share of one share."""
+    return near * buckets if splits(chain.program) else near
 
 
 @dataclass(frozen=True)

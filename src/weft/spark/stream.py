@@ -85,6 +85,7 @@ def stream(
     tables: Mapping[str, TableSource] | None = None,
     late: Sink | None = None,
     target_batch: str | datetime.timedelta | None = None,
+    chain: str | float = "mem-opt",
 ) -> Run | JoinStream: ...
 
 
@@ -108,11 +109,13 @@ def stream(
     tables: Mapping[str, TableSource] | None = None,
     late: Sink | None = None,
     target_batch: str | datetime.timedelta | None = None,
+    chain: str | float = "mem-opt",
 ) -> Run | JoinStream:
     """Answer all queries over a streaming DataFrame, or over files as they arrive; returns at once.
 
     For joins, ``source`` is a mapping from each stream to its DataFrame or files, and ``time`` names the time
-    column of all streams or of each.
+    column of all streams or of each. ``chain`` says how joins are sliced: ``mem-opt``, ``cpu-opt``, or the
+    most rows they may keep; the last two are chosen anew when measured rates make others clearly cheaper.
 
     ``trigger`` is None (a batch as soon as the last is done), an interval such as ``"5 seconds"``, or
     ``"available now"``: take what is there and end. Then ``close_at_end`` answers the windows still open.
@@ -123,9 +126,9 @@ def stream(
     reason and the watermark then. ``target_batch`` is how long a step over files should take: each takes as
     many files, of those that Spark has found, as the steps before say.
 
-    Queries may join and leave while it runs (``Run.add``, ``drop``, ``replace``). A run that goes on with a
-    checkpoint has the queries that were there at its end; those given here are compared with those given at
-    the start before, and what has changed among them changes with the first batch.
+    Queries and joins may come and go while it runs (``Run.add``, ``drop``, ``replace``). A run that goes on
+    with a checkpoint has the queries that were there at its end; those given here are compared with those
+    given at the start before, and what has changed among them changes with the first batch.
     """
     if isinstance(source, Mapping):
         asked = queries.queries if isinstance(queries, Plan) else tuple(map(built, queries))
@@ -146,6 +149,7 @@ def stream(
                 strict,
                 strategy,
                 technique,
+                chain,
             )
         ((stream, source),) = source.items()
         queries = queries if isinstance(queries, Plan) else asked
@@ -202,6 +206,7 @@ def _stream_joins(
     strict: bool,
     strategy: str,
     technique: str,
+    chain: str | float,
 ) -> JoinStream:
     """``stream`` for joins."""
     session = session_of(next(iter(sources.values())), spark)
@@ -210,7 +215,7 @@ def _stream_joins(
     kept, place = _place(checkpoint)
     store = SliceStore(place)
     buckets = store.last.buckets if store.last else check_buckets(buckets, session)
-    streams = streams_of(sources, time, LivePlanner(strategy, technique, buckets), strict, buckets)
+    streams = streams_of(sources, time, LivePlanner(strategy, technique, buckets), strict, buckets, chain)
     delivered = as_sink(sink, session)
     registry = registry_of(store, streams, base, delivered)
     batches = batches_of(sources, session)
