@@ -11,7 +11,6 @@ import tempfile
 from typing import Any
 
 import pyarrow as pa
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from join_cases import (
@@ -44,16 +43,12 @@ from weft.spark.sources import Part
 EPOCH = datetime.datetime(1970, 1, 1)
 
 
-class Dies(MemorySink):
-    """Takes results, and then the run dies if told to."""
+POINTS = ("write_version", "deliver", "before publish", "publish")
+"""What a run may die after, or before."""
 
-    dying = False
 
-    def deliver(self, results: Any, seq: int) -> None:
-        super().deliver(results, seq)
-        if self.dying:
-            self.dying = False
-            raise OSError("killed")
+class Killed(Exception):
+    """The end of a run."""
 
 
 class World:
@@ -64,7 +59,7 @@ class World:
     ) -> None:
         self.chain = chain
         self.place, self.base, self.lateness, self.buckets = place, queries, lateness, buckets
-        self.sink, self.batch_id = Dies(), -1
+        self.sink, self.batch_id = MemorySink(), -1
         self.start()
 
     def start(self) -> None:
@@ -83,23 +78,36 @@ class World:
             tuple(self.base),  # type: ignore[arg-type]
         )
 
-    def step(self, tables: dict[str, pa.Table], dies: bool = False) -> None:
-        """One batch; where the run dies on the way, another makes the step again."""
+    def step(self, tables: dict[str, pa.Table], dies: str | None = None) -> None:
+        """One batch; where the run dies on the way, at a point, another makes the step again."""
         self.batch_id += 1
         rows: Any = Part(lambda joins: (Frame(Session(), [[], []]), Rows(tables, 2), ()))
-        self.sink.dying = dies
-        if dies:
-            with pytest.raises(JobError, match="killed"):
-                self.steps.batch(self.batch_id, rows)
-            first = self.sink.steps[max(self.sink.steps)]
+        if dies is not None:
+            self._die_at(dies, rows)
+        before = dict(self.sink.steps)
+        self.steps.batch(self.batch_id, rows)
+        for seq, step in before.items():
+            for name, table in step.items():
+                assert ordered(self.sink.steps[seq][name].to_pylist()) == ordered(table.to_pylist())
+
+    def _die_at(self, point: str, rows: Any) -> None:
+        """Make a step up to a point, if it gets there: versions are not always written."""
+        owner: Any = self.sink if point == "deliver" else self.steps.store
+        name = point.split()[-1]
+        work = getattr(owner, name)
+
+        def dying(*args: Any) -> None:
+            if not point.startswith("before"):
+                work(*args)
+            raise Killed
+
+        setattr(owner, name, dying)
+        try:
+            self.steps.batch(self.batch_id, rows)
+        except (Killed, JobError):
             self.start()
-            self.steps.batch(self.batch_id, rows)
-            again = self.sink.steps[max(self.sink.steps)]
-            assert {n: ordered(t.to_pylist()) for n, t in again.items()} == {
-                n: ordered(t.to_pylist()) for n, t in first.items()
-            }
-        else:
-            self.steps.batch(self.batch_id, rows)
+        finally:
+            delattr(owner, name)
 
     def forget(self) -> None:
         """Workers die, and what they held with them."""
@@ -185,7 +193,7 @@ def test_joins_come_and_go(data: st.DataObject) -> None:
             lives.take(number, seen, None if None in before else min(before))  # type: ignore[type-var]
             if data.draw(st.booleans()):
                 world.forget()
-            world.step(step, dies=data.draw(st.integers(0, 3)) == 0)
+            world.step(step, data.draw(st.sampled_from([None, None, *POINTS])))
             if data.draw(st.integers(0, 3)) == 0:
                 world.start()
             seen = seen or any(t is not None for s in step.values() for t in s.column("ts").to_pylist())
@@ -267,23 +275,23 @@ def test_aggregates_of_joins_come_and_go(data: st.DataObject) -> None:
         for number, step in enumerate(steps):
             before = [m[number - 1] for m in marks] if number else [None, None]
             now = None if None in before else min(before)  # type: ignore[type-var]
-            asked: list[tuple[dict[str, Any], Any]] = []
+            asked: list[dict[str, Any]] = []
             for nth in range(data.draw(st.integers(0, 2))):
                 if data.draw(st.integers(0, 3)):
                     query = drawn(f"added{number}_{nth}")
-                    asked.append((lives[-1], world.steps.registry.add(query)))
+                    world.steps.registry.add(query)
+                    asked.append(lives[-1])
                 elif there := [x for x in lives if x["until"] is None]:
                     gone = data.draw(st.sampled_from(there))
                     world.steps.registry.drop(gone["name"])
-                    new = any(life is gone for life, _ in asked)
+                    new = any(life is gone for life in asked)
                     gone["until"] = -(1 << 60) if new or now is None else now
             if data.draw(st.booleans()):
                 world.forget()
-            dies = data.draw(st.integers(0, 3)) == 0
-            world.step(step, dies=dies)
-            for life, future in asked:
+            world.step(step, data.draw(st.sampled_from([None, None, *POINTS])))
+            for life in asked:
                 if life["until"] is None:
-                    life["change"] = future.result()
+                    life["change"] = world.steps.registry.joined(life["name"])
             if data.draw(st.integers(0, 3)) == 0:
                 world.start()
         world.steps.flush()
