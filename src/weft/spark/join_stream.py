@@ -61,7 +61,7 @@ def registry_of(store: SliceStore, streams: Streams, base: tuple[JoinQuery, ...]
     accept = sink.check if isinstance(sink, CheckingSink) else None
     before = store.version()
     if before is None:
-        return JoinRegistry(streams.joins(base), streams, accept)
+        return JoinRegistry(streams.joins(base).renumbered(1), streams, accept)
     if before.joins is None:
         raise CheckpointError(f"checkpoint '{store.place}' is not of joins; use another checkpoint directory")
     streams.check(before.joins, store.place)

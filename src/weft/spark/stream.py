@@ -133,8 +133,10 @@ def stream(
     if isinstance(source, Mapping):
         asked = queries.queries if isinstance(queries, Plan) else tuple(map(built, queries))
         if len(source) > 1 or any(isinstance(q, JoinQuery) for q in asked):
-            if tables:
-                raise JobError("static tables cannot be joined to joins of streams; leave tables= out")
+            unfit: dict[str, object] = {"tables": tables, "late": late, "target_batch": target_batch}
+            for name, value in unfit.items():
+                if value:
+                    raise JobError(f"{name}= is for window queries over one stream; leave it out for joins")
             pace = _pace(lateness, idle_timeout, trigger, close_at_end)
             return _stream_joins(
                 source,
