@@ -39,7 +39,7 @@ path = "b"
 max_files_per_batch = 1
 [stream]
 time = "ts"
-times = { b = "at" }
+time_columns = { b = "at" }
 [queries]
 sql = '''
 -- name: pairs
@@ -68,18 +68,31 @@ def streams(tmp_path: Path) -> dict[str, pa.Table]:
     return rows
 
 
+def naive(table: pa.Table) -> list[dict[str, Any]]:
+    """A table's rows; what Spark reads has a time zone."""
+    return [
+        {k: v.replace(tzinfo=None) if isinstance(v, datetime.datetime) else v for k, v in row.items()}
+        for row in table.to_pylist()
+    ]
+
+
 def quiet() -> Report:
     return Report(Console(quiet=True))
 
 
-def test_a_job_of_joins_gives_what_weft_run_gives(streams: dict[str, pa.Table], tmp_path: Path) -> None:
-    sink = launch.run(parse(JOB, tmp_path), "local", quiet())
+@pytest.mark.parametrize("engine", ["local", "spark"])
+def test_a_job_of_joins_gives_what_weft_run_gives(
+    engine: str, streams: dict[str, pa.Table], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if engine == "spark":
+        request.getfixturevalue("spark")
+    sink = launch.run(parse(JOB, tmp_path), engine, quiet())
     assert isinstance(sink, MemorySink)
     queries = weft.sql(parse(JOB, tmp_path).sql)
     whole = weft.run(queries, streams, time={"a": "ts", "b": "at"})
     for name in ("pairs", "counted"):
         assert whole[name].num_rows > 5
-        assert ordered(sink.tables[name].to_pylist()) == ordered(whole[name].to_pylist())
+        assert ordered(naive(sink.tables[name])) == ordered(naive(whole[name]))
     named = {"a": streams["a"], "b": streams["b"].rename_columns(["ts", "k", "m"])}
     assert ordered(as_tuples(sink.tables["pairs"])) == ordered(oracle(queries[0], named))
 
@@ -126,7 +139,7 @@ def test_joins_behind_http(streams: dict[str, pa.Table], tmp_path: Path) -> None
             JOB.replace('path = "a"', 'paht = "a"'),
             r"unknown key 'paht' in \[sources.a\].*did you mean 'path'",
         ),
-        (JOB.replace("{ b =", "{ c ="), r"unknown stream 'c' in \[stream\] times; known: a, b"),
+        (JOB.replace("{ b =", "{ c ="), r"unknown stream 'c' in \[stream\] time_columns; known: a, b"),
         (JOB + "[late]\npath = 'x'", r"\[late\] is for one \[source\]"),
         (JOB + "[tables.t]\npath = 'x'", r"\[tables\] is for one \[source\]"),
         ("sources = 3\n[queries]\nsql = 'x'", r"'sources' must be a section"),

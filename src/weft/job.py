@@ -98,7 +98,7 @@ class Stream:
     ``trigger`` is "available now" (take what is there, then end) or an interval between batches. Without
     it, a run ends with its input, unless that is paced, and a server's goes on.
     At the end the windows still open are answered, unless ``close_at_end`` is false. ``target_batch`` is how
-    long a step over files should take on Spark. ``times`` are the time columns of streams that call it
+    long a step over files should take on Spark. ``time_columns`` are those of streams that call theirs
     otherwise, ``chain`` how joins are sliced.
     """
 
@@ -109,7 +109,7 @@ class Stream:
     close_at_end: bool | None = None
     checkpoint: Path | None = None
     target_batch: Duration | None = None
-    times: Options | None = None
+    time_columns: Options | None = None
     chain: str = "mem-opt"
 
 
@@ -225,7 +225,7 @@ class Job:
     @property
     def times(self) -> dict[str, str]:
         """The time column of each stream."""
-        named: dict[str, str] = self.stream.times or {}
+        named: dict[str, str] = self.stream.time_columns or {}
         return {name: named.get(name, self.stream.time) for name in self.sources}
 
 
@@ -284,7 +284,7 @@ def parse(text: str, base: Path = Path()) -> Job:
     )
     queries = read_section(Queries, tables["queries"], "queries", base)
     stream = read_section(Stream, tables.get("stream", {}), "stream", base)
-    refuse_unknown(stream.times or {}, sources, "stream '{}' in [stream] times")
+    refuse_unknown(stream.time_columns or {}, sources, "stream '{}' in [stream] time_columns")
     job = Job(
         sources=sources,
         stream=stream,
