@@ -15,7 +15,8 @@ from weft.engine.compile import compile_plan
 from weft.engine.final import END
 from weft.errors import JobError, QueryError
 from weft.join_builder import JoinBuilder
-from weft.joins.chain import Chain
+from weft.joins.adapt import adapt
+from weft.joins.chain import Chain, Counts
 from weft.joins.clock import Clock, Timed
 from weft.joins.explain import ChainPlan, choose_ends, plan_chain
 from weft.joins.member import Key, Member, member, merged
@@ -57,6 +58,7 @@ class _Shared:
     chain: Chain | None = None
     waiting: list[tuple[list[Timed | None], list[int | None]]] = field(default_factory=list)
     engines: dict[str, _Engine] = field(default_factory=dict)
+    looked: Counts | None = None
 
 
 @dataclass
@@ -330,6 +332,7 @@ class JoinRun:
             for name, table in shared.chain.step(batches, marks).items():
                 joined.setdefault(name, []).append(table)
         shared.waiting.clear()
+        shared.looked = adapt(shared.chain, shared.looked, self.shape, self.costs)
         known = [m for m in shared.chain.watermarks if m is not None]
         for name, engine in shared.engines.items():
             tables = joined.pop(name, [engine.run.program.schema.empty_table()])

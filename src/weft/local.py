@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from weft.builder import QueryBuilder
 from weft.duration import parse_duration
+from weft.engine.changes import Change
 from weft.engine.compile import compile_plan
 from weft.engine.final import END, closing_time, final
 from weft.engine.late import NAME as LATE_ROWS
@@ -21,7 +22,7 @@ from weft.engine.late import REJECTED_ROWS, late_tables
 from weft.engine.migrate import Migration
 from weft.engine.partial import Partials, Seen, partial
 from weft.engine.program import Program
-from weft.engine.registry import Change, Registry
+from weft.engine.registry import Registry
 from weft.engine.sharing import Choice, total
 from weft.engine.state import Piece, State
 from weft.errors import JobError
@@ -206,6 +207,24 @@ class LocalRun:
         latest = [] if self.seen.max_time is None else [self.seen.max_time - self.lateness]
         self.watermark = max((w for w in (self.watermark, watermark, *latest) if w is not None), default=None)
         return self._final(pieces, self.watermark)
+
+    @property
+    def state_rows(self) -> int:
+        """How many partials are kept."""
+        return sum(state.rows for state in self.states)
+
+    @property
+    def state_bytes(self) -> int:
+        """About how much memory they take."""
+        return sum(state.bytes for state in self.states)
+
+    def empty(self) -> pa.Table:
+        """A batch without rows."""
+        return self.program.schema.empty_table()
+
+    def joined(self, name: str) -> Change:
+        """How a query that is answered came to be: from which window on it is exact."""
+        return self._registry.joined(name)
 
     def close(self) -> dict[str, pa.Table]:
         """Answer every window that is still open."""

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import weft
+from weft.engine.changes import Change
 from weft.engine.compile import compile_plan
-from weft.engine.registry import Change
 from weft.errors import JobError, QueryError
 from weft.local import LocalRun
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.duration import format_duration
+from weft.errors import JobError
 from weft.joins.member import Member, sharing
+from weft.joins.program import JoinProgram
 from weft.joins.rates import COMPARISONS, Costs, Rates, assumed
 from weft.joins.shape import Slice, bounded, cpu_opt, mem_opt, priced
 from weft.query import JoinQuery
@@ -101,6 +103,50 @@ class ChainPlan:
     def to_json(self) -> str:
         """The plan as JSON text."""
         return json.dumps(self.to_dict(), indent=2)
+
+
+@dataclass(frozen=True)
+class JoinPlan:
+    """The chains of all joins of a stream."""
+
+    chains: tuple[ChainPlan, ...]
+
+    @classmethod
+    def of(cls, programs: Sequence[JoinProgram], ends: Sequence[Sequence[Sequence[int]]]) -> JoinPlan:
+        """The chains of some programs, sliced so, at rates that are assumed."""
+        both = zip(programs, ends)
+        return cls(tuple(plan_chain(p.members, assumed(p.members), "as they are", ends=e) for p, e in both))
+
+    @property
+    def cost(self) -> float:
+        """Comparisons per second that all chains should make."""
+        return sum(chain.cpu for chain in self.chains)
+
+    @property
+    def alone(self) -> float:
+        """Comparisons per second that the joins should make one by one."""
+        return sum(chain.alone_cpu for chain in self.chains)
+
+    def __str__(self) -> str:
+        return "\n\n".join(map(str, self.chains))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The chains as plain data."""
+        return {"chains": [chain.to_dict() for chain in self.chains]}
+
+
+def read_shape(text: str) -> str | float:
+    """How chains are sliced: ``mem-opt``, ``cpu-opt``, or the most rows kept.
+
+    >>> read_shape("cpu-opt"), read_shape("100,000")
+    ('cpu-opt', 100000.0)
+    """
+    if text in ("mem-opt", "cpu-opt"):
+        return text
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        raise JobError(f"chain is mem-opt, cpu-opt or a number of rows, not {text!r}") from None
 
 
 def choose_ends(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.joins.chain import Chain
+from weft.joins.chain import Chain, Counts
 from weft.joins.member import Member
 
 SECOND = 1_000_000
@@ -77,15 +77,19 @@ def _independent(count: int, share: float) -> tuple[np.ndarray, np.ndarray]:
 
 def measured(chain: Chain) -> Rates | None:
     """The rates that a running chain has seen; None before both streams have moved on in time."""
-    counts, rows, signs = chain.counts, [], []
+    return rates_of(chain.counts, [signs.bits for signs in chain.signs])
+
+
+def rates_of(counts: Counts, bits: Sequence[np.ndarray]) -> Rates | None:
+    """The rates behind counts; ``bits`` are the signatures of each side."""
+    rows, signs = [], []
     for side in range(2):
         first, last = counts.first[side], counts.last[side]
         if first is None or last is None or last <= first:
             return None
         rows.append(counts.rows[side] * SECOND / (last - first))
-        seen = chain.signs[side].bits
-        weights = counts.signs[side][: len(seen)].astype(float)
-        signs.append((seen, weights / max(1.0, weights.sum())))
+        weights = counts.signs[side][: len(bits[side])].astype(float)
+        signs.append((bits[side], weights / max(1.0, weights.sum())))
     # Of all pairs that nested loops would compare, not only of those that an index looked at.
     join = counts.found / counts.near if counts.near else 0.0
     return Rates((rows[0], rows[1]), min(1.0, join), tuple(signs))

@@ -63,15 +63,16 @@ class Union:
 
     def replace_windows(self, windows: Sequence[Windows]) -> None:
         """Where the ranges are others, so are the places of pairs; some are now too old for any query."""
-        waiting = []
-        for pairs in self.waiting:
-            ages = np.abs(pairs.later)
-            first_is_older = pairs.later < 0
-            places = np.where(first_is_older, windows[0].place_of(ages), windows[1].place_of(ages))
-            longest = np.where(first_is_older, windows[0].ranges[-1], windows[1].ranges[-1])
-            moved = replace(pairs, places=places.astype(pairs.places.dtype))
-            waiting.append(moved.take(np.flatnonzero(ages < longest)))
-        self.waiting = waiting
+        self.waiting = [placed(pairs, windows) for pairs in self.waiting]
+
+
+def placed(pairs: Pairs, windows: Sequence[Windows]) -> Pairs:
+    """Pairs with their places among these ranges, without those that are too old for all of them."""
+    ages = np.abs(pairs.later)
+    first_is_older = pairs.later < 0
+    places = np.where(first_is_older, windows[0].place_of(ages), windows[1].place_of(ages))
+    longest = np.where(first_is_older, windows[0].ranges[-1], windows[1].ranges[-1])
+    return replace(pairs, places=places.astype(pairs.places.dtype)).take(np.flatnonzero(ages < longest))
 
 
 def columns(table: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -22,6 +22,7 @@ from weft.files import Files
 from weft.filesystem import join, uri
 from weft.join_builder import JoinBuilder
 from weft.join_run import built, time_of
+from weft.joins.live import read_join
 from weft.optimize import LivePlanner
 from weft.optimize.planner import window_query
 from weft.plan import Plan
@@ -31,7 +32,7 @@ from weft.ranges import Ranged
 from weft.sinks import CheckingSink, Sink
 from weft.spark.join_sources import batches_of
 from weft.spark.join_steps import JoinSteps
-from weft.spark.join_stream import JoinStream, check_same, compile_stream
+from weft.spark.join_stream import JoinStream, registry_of, streams_of
 from weft.spark.pace import Pace
 from weft.spark.prepare import check_buckets, columns_of, session_of
 from weft.spark.ranges import RangedBatches
@@ -87,6 +88,7 @@ def stream(
     tables: Mapping[str, TableSource] | None = None,
     late: Sink | None = None,
     target_batch: str | datetime.timedelta | None = None,
+    chain: str | float = "mem-opt",
 ) -> Run | JoinStream: ...
 
 
@@ -110,12 +112,14 @@ def stream(
     tables: Mapping[str, TableSource] | None = None,
     late: Sink | None = None,
     target_batch: str | datetime.timedelta | None = None,
+    chain: str | float = "mem-opt",
 ) -> Run | JoinStream:
     """Answer all queries over a streaming DataFrame, or over files, a Kafka topic or generated rows as they
     arrive; returns at once.
 
     For joins, ``source`` is a mapping from each stream to its DataFrame or files, and ``time`` names the time
-    column of all streams or of each.
+    column of all streams or of each. ``chain`` says how joins are sliced: ``mem-opt``, ``cpu-opt``, or the
+    most rows they may keep; the last two are chosen anew when measured rates make others clearly cheaper.
 
     ``trigger`` is None (a batch as soon as the last is done), an interval such as ``"5 seconds"``, or
     ``"available now"``: take what is there and end. Then ``close_at_end`` answers the windows still open.
@@ -126,9 +130,9 @@ def stream(
     reason and the watermark then. ``target_batch`` is how long a step over files should take: each takes as
     many files, of those that Spark has found, as the steps before say.
 
-    Queries may join and leave while it runs (``Run.add``, ``drop``, ``replace``). A run that goes on with a
-    checkpoint has the queries that were there at its end; those given here are compared with those given at
-    the start before, and what has changed among them changes with the first batch.
+    Queries and joins may come and go while it runs (``Run.add``, ``drop``, ``replace``). A run that goes on
+    with a checkpoint has the queries that were there at its end; those given here are compared with those
+    given at the start before, and what has changed among them changes with the first batch.
     """
     if isinstance(source, Mapping):
         asked = queries.queries if isinstance(queries, Plan) else tuple(map(built, queries))
@@ -137,11 +141,25 @@ def stream(
                 raise JobError(
                     "joins on Spark read DataFrames or weft.Files, not Kafka or generated rows itself"
                 )
-            if tables:
-                raise JobError("static tables cannot be joined to joins of streams; leave tables= out")
+            unfit: dict[str, object] = {"tables": tables, "late": late, "target_batch": target_batch}
+            for name, value in unfit.items():
+                if value:
+                    raise JobError(f"{name}= is for window queries over one stream; leave it out for joins")
             pace = _pace(lateness, idle_timeout, trigger, close_at_end)
             return _stream_joins(
-                source, asked, time, sink, pace, checkpoint, buckets, on_progress, spark, strict
+                source,
+                asked,
+                time,
+                sink,
+                pace,
+                checkpoint,
+                buckets,
+                on_progress,
+                spark,
+                strict,
+                strategy,
+                technique,
+                chain,
             )
         ((stream, source),) = source.items()
         queries = queries if isinstance(queries, Plan) else asked
@@ -204,18 +222,23 @@ def _stream_joins(
     on_progress: Callable[[Progress], Any] | None,
     spark: SparkSession | None,
     strict: bool,
+    strategy: str,
+    technique: str,
+    chain: str | float,
 ) -> JoinStream:
     """``stream`` for joins."""
-    joins = compile_stream(sources, queries, time, strict)
-    read = {stream: sources[stream] for stream in joins.streams}
-    session = session_of(read[joins.streams[0]], spark)
-    batches = batches_of(read, session, joins)
+    session = session_of(next(iter(sources.values())), spark)
+    base = tuple(map(read_join, queries))
+    check_names(base)
     kept, place = _place(checkpoint)
     store = SliceStore(place)
-    check_same(store, joins)
     buckets = store.last.buckets if store.last else check_buckets(buckets, session)
+    streams = streams_of(sources, time, LivePlanner(strategy, technique, buckets), strict, buckets, chain)
+    delivered = as_sink(sink, session)
+    registry = registry_of(store, streams, base, delivered)
+    batches = batches_of(sources, session)
     named = store.stream if kept is None else "run"
-    steps = JoinSteps(session, joins, store, as_sink(sink, session), pace.lateness, named, buckets)
+    steps = JoinSteps(session, registry, store, delivered, pace.lateness, named, buckets, base)
     writer = pace.writer(batches.frame, place)
     return JoinStream(writer, steps, batches, pace.idle, pace.close_at_end, on_progress, kept)
 

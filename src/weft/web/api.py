@@ -14,6 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from weft.errors import JobError, NameTaken, QueryError, UnknownQuery, WeftError
+from weft.joins.explain import JoinPlan
 from weft.plain import plain, rows
 from weft.web.dashboard import Name, Where, add_dashboard, conditions
 from weft.web.limits import LIMIT, WAIT
@@ -160,6 +161,8 @@ def _reads(api: FastAPI, served: Served) -> None:
     ) -> Response:
         """The plan in force, as a picture."""
         plan = served.running.plan
+        if isinstance(plan, JoinPlan):
+            raise JobError("there is no picture of joins; /api/v1/plan.txt has their chains in words")
         if tree is not None and tree >= len(plan.trees):
             raise HTTPException(404, f"there is no tree {tree}")
         return Response(plan.to_svg(tree), media_type="image/svg+xml")

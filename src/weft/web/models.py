@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from weft.duration import format_length
+from weft.duration import format_duration, format_length
 from weft.errors import QueryError, WeftError
-from weft.query import Window
-from weft.query_json import query_to_dict
+from weft.query import JoinQuery, Query
+from weft.query_json import join_to_dict, query_to_dict
 from weft.web.limits import NAME, SQL
 from weft.web.served import Shown
 
@@ -242,25 +242,31 @@ class Problem(BaseModel):
         return cls(message=error.message, query=error.query, line=line, column=column, hint=error.hint)
 
 
-def window_words(window: Window) -> str:
-    """A window as people say it.
+def window_words(query: Query | JoinQuery) -> str:
+    """A query's window as people say it; of a join, how long rows of each stream wait.
 
-    >>> window_words(Window(720_000_000, 300_000_000))
+    >>> import weft
+    >>> window_words(weft.sql("SELECT count(*) AS n FROM t [RANGE '12 min' SLIDE '5 min']")[0])
     '12 min every 5 min'
     """
+    if isinstance(query, JoinQuery):
+        ranges = ", ".join(f"{side.alias} {format_duration(side.range)}" for side in query.sides)
+        return ranges if query.aggregate is None else f"{window_words(query.aggregate)} of {ranges}"
+    window = query.window
     range, slide = (format_length(length, window.rows) for length in (window.range, window.slide))
     return range if range == slide else f"{range} every {slide}"
 
 
 def query_answer(shown: Shown, sql: str | None) -> QueryAnswer:
     """A query as data."""
+    query = shown.query
     return QueryAnswer(
         name=shown.name,
         state=shown.state,
         since=shown.since,
         exact_from=shown.joined.exact_from if shown.joined else None,
         results=shown.results,
-        window=window_words(shown.query.window),
+        window=window_words(query),
         sql=sql,
-        query=query_to_dict(shown.query),
+        query=join_to_dict(query) if isinstance(query, JoinQuery) else query_to_dict(query),
     )

@@ -9,8 +9,10 @@ from importlib import metadata
 from typing import Any
 
 from weft.engine.program import Program
+from weft.joins.explain import JoinPlan
 from weft.plain import rows
 from weft.plan import Plan, Tree
+from weft.query import JoinQuery, Query
 from weft.slicing import SLICERS
 from weft.web.models import (
     CostsAnswer,
@@ -23,7 +25,7 @@ from weft.web.models import (
     TreeAnswer,
     window_words,
 )
-from weft.web.record import Record
+from weft.web.record import Record, Work
 from weft.web.served import Served, Shown
 
 SOME = 5
@@ -71,11 +73,18 @@ def watermark(record: Record) -> datetime.datetime | None:
 ORDERS: dict[str, Any] = {
     "name": lambda s: s.name,
     "state": lambda s: (s.state, s.name),
-    "window": lambda s: (s.query.window.rows, s.query.window.range, s.query.window.slide, s.name),
+    "window": lambda s: (*_length(s.query), s.name),
     "since": lambda s: (s.since, s.name),
     "results": lambda s: (s.results, s.name),
     "windows": lambda s: (s.windows, s.name),
 }
+
+
+def _length(query: Query | JoinQuery) -> tuple[bool, int, int]:
+    """What queries are ordered by when they are ordered by their windows."""
+    if isinstance(query, JoinQuery):
+        return False, max(side.range for side in query.sides), 0
+    return query.window.rows, query.window.range, query.window.slide
 
 
 def summary(served: Served, search: str, state: str, order: str, offset: int, limit: int) -> Summary:
@@ -96,8 +105,9 @@ def summary(served: Served, search: str, state: str, order: str, offset: int, li
 
 def _words(shown: Shown) -> str:
     query = shown.query
-    what = [*query.result_columns, *map(str, query.aggregates)]
-    return " ".join([shown.name, window_words(query.window), query.source, *what]).lower()
+    streams = query.streams if isinstance(query, JoinQuery) else (query.source,)
+    what = [] if isinstance(query, JoinQuery) else map(str, query.aggregates)
+    return " ".join([shown.name, window_words(query), *streams, *query.result_columns, *what]).lower()
 
 
 def _summary(served: Served, shown: Shown) -> QuerySummary:
@@ -108,22 +118,24 @@ def _summary(served: Served, shown: Shown) -> QuerySummary:
         state=shown.state,
         since=shown.since,
         exact_from=shown.joined.exact_from if shown.joined else None,
-        window=window_words(shown.query.window),
+        window=window_words(shown.query),
         group_by=list(shown.query.result_keys),
-        values=[v.alias for v in shown.query.outputs or shown.query.aggregates],
+        values=list(shown.query.result_values),
         results=shown.results,
         windows=shown.windows,
-        groups=groups.newest.num_rows if shown.query.group_by else None,
+        groups=groups.newest.num_rows if shown.query.result_keys else None,
         latest=latest[0] if latest else None,
     )
 
 
 def costs(served: Served, offset: int, limit: int) -> CostsAnswer:
     """What the plan in force should cost, and what was measured since it is: trees page by page."""
-    program, work = served.running.program, served.record.work
-    plan = program.plan
+    program, plan, work = served.running.program, served.running.plan, served.record.work
     if work.version != program.version:
         work = type(work)(program.version)
+    if isinstance(plan, JoinPlan):
+        return _costs_of_joins(plan, work)
+    assert isinstance(program, Program)
     estimated = [_answering(plan, tree) for tree in plan.trees]
     reading = plan.price.reading
     trees = list(enumerate(plan.trees))[offset : offset + limit]
@@ -158,6 +170,24 @@ def costs(served: Served, offset: int, limit: int) -> CostsAnswer:
             for number, tree in trees
         ],
         groupings=_groupings(program)[:limit],
+    )
+
+
+def _costs_of_joins(plan: JoinPlan, work: Work) -> CostsAnswer:
+    """What the chains of joins should cost; they have no trees."""
+    return CostsAnswer(
+        version=work.version,
+        strategy="chains of sliced joins",
+        unit="comparisons/s",
+        rate=0.0,
+        cost=plan.cost,
+        alone=plan.alone,
+        rows=work.rows,
+        seconds=work.seconds,
+        partial=Part.of(plan.cost, plan.cost, work.partial, work.partial),
+        total=0,
+        trees=[],
+        groupings=[],
     )
 
 

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from weft.engine.registry import Change, joined, read_query
+from weft.engine.changes import Change
+from weft.engine.registry import read_one
 from weft.errors import JobError, QueryError, UnknownQuery
 from weft.latest import Group, LatestSink, of_group
 from weft.launch import Running
-from weft.query import Query
+from weft.query import JoinQuery, Query
 from weft.sql.text import check_name, split
 from weft.web.groups import Groups
 from weft.web.limits import NAME, SQL, Limits
@@ -48,7 +49,7 @@ class Shown:
     name: str
     state: str
     since: datetime.datetime
-    query: Query
+    query: Query | JoinQuery
     joined: Change | None
     results: int
     windows: int = 0
@@ -71,8 +72,8 @@ class Served:
         self.started = _now()
         self._since: dict[str, datetime.datetime] = {}
         self._texts = dict(texts or {})
-        self._groups: dict[str, tuple[tuple[int, Query], Groups]] = {}
-        self._asked: tuple[tuple[Asked, Query | None, datetime.datetime], ...] = ()
+        self._groups: dict[str, tuple[tuple[int, Query | JoinQuery], Groups]] = {}
+        self._asked: tuple[tuple[Asked, Query | JoinQuery | None, datetime.datetime], ...] = ()
         self._lock = threading.Lock()
 
     @property
@@ -121,7 +122,7 @@ class Served:
                     "running" if change is None else change.state,
                     self._since.get(query.name, self.started),
                     query,
-                    joined(program, query.name),
+                    self.running.joined(query.name),
                     self.latest.delivered[query.name],
                     self.latest.windows[query.name],
                 )
@@ -162,7 +163,7 @@ class Served:
         found = None if group is None else self.latest.series(name, group)
         return table.slice(0, 0) if found is None else found
 
-    def groups(self, query: Query) -> Groups:
+    def groups(self, query: Query | JoinQuery) -> Groups:
         """The groups of a query with their latest answers; kept for as long as no other ones come."""
         seq = self.latest.newest(query.name)
         known = self._groups.get(query.name)
@@ -177,30 +178,30 @@ class Served:
         """The SQL that a query was asked in, where this server has seen it."""
         return self._texts.get(name)
 
-    def _table(self, query: Query) -> pa.Table:
+    def _table(self, query: Query | JoinQuery) -> pa.Table:
         """The latest results of a query; none where those there are come from one that it has replaced."""
         table, columns = self.latest.table(query.name), list(query.result_columns)
         if table is None or table.column_names != columns:
             return pa.table({column: [] for column in columns})
         return table
 
-    def _read(self, sql: str, name: str | None) -> tuple[Query, bool]:
+    def _read(self, sql: str, name: str | None) -> tuple[Query | JoinQuery, bool]:
         """The query of a text, and whether it was given a name."""
         if len(sql) > SQL:
             raise QueryError(f"the text has more than {SQL:,} characters", hint="ask for less at once")
         try:
-            query = read_query(sql)
+            query = read_one(sql)
         except RecursionError:
             raise QueryError("nested too deeply", hint="use fewer parentheses") from None
-        if not STREAM.fullmatch(query.source):
+        for stream in query.streams if isinstance(query, JoinQuery) else (query.source,):
+            if not STREAM.fullmatch(stream):
+                raise QueryError(
+                    f"{stream!r} is not the name of a stream", query=query.name, hint="FROM reaches no files"
+                )
+        windowed = query.aggregate if isinstance(query, JoinQuery) else query
+        if windowed is not None and not windowed.window.rows and windowed.window.slide < self.limits.slide:
             raise QueryError(
-                f"{query.source!r} is not the name of a stream",
-                query=query.name,
-                hint="FROM reaches no files",
-            )
-        if not query.window.rows and query.window.slide < self.limits.slide:
-            raise QueryError(
-                f"a window every {query.window.slide} µs",
+                f"a window every {windowed.window.slide} µs",
                 hint=f"take a slide of at least {self.limits.slide} µs",
             )
         named = name is not None or split(sql)[0].named
@@ -211,7 +212,12 @@ class Served:
         return query, named
 
     def _ask(
-        self, state: str, name: str, query: Query | None, ask: Callable[[], Future[Change]], sql: str | None
+        self,
+        state: str,
+        name: str,
+        query: Query | JoinQuery | None,
+        ask: Callable[[], Future[Change]],
+        sql: str | None,
     ) -> Asked:
         waiting = self._open()
         if len(waiting) >= 2 * self.limits.queries:
@@ -225,7 +231,7 @@ class Served:
         asked.future.add_done_callback(lambda _: self._done(asked, sql))
         return asked
 
-    def _open(self) -> tuple[tuple[Asked, Query | None, datetime.datetime], ...]:
+    def _open(self) -> tuple[tuple[Asked, Query | JoinQuery | None, datetime.datetime], ...]:
         """The changes that no batch has taken yet."""
         return tuple(each for each in self._asked if not each[0].future.done())
 
@@ -247,7 +253,7 @@ class Served:
                 self._texts[asked.name] = sql
 
 
-def _group(query: Query, where: Mapping[str, str | None], schema: pa.Schema) -> Group | None:
+def _group(query: Query | JoinQuery, where: Mapping[str, str | None], schema: pa.Schema) -> Group | None:
     """Columns and values from text; None where no value of the column's type is written so."""
     for column in where:
         if column not in query.result_keys:
@@ -255,7 +261,7 @@ def _group(query: Query, where: Mapping[str, str | None], schema: pa.Schema) -> 
                 f"the query does not group by '{column}'",
                 query=query.name,
                 hint=f"its groups are {', '.join(query.result_keys)}"
-                if query.group_by
+                if query.result_keys
                 else "it has no groups",
             )
     try:

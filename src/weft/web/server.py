@@ -20,7 +20,7 @@ from weft.job_sinks import ToMemory
 from weft.latest import KEPT, LatestSink
 from weft.launch import RunFailed, make_sink, start
 from weft.progress import Progress
-from weft.query import Query
+from weft.query import JoinQuery, Query
 from weft.report import Report
 from weft.sinks import Sinks
 from weft.sql import sql
@@ -90,7 +90,7 @@ def serve(
         raise RunFailed(str(failed)) from failed
 
 
-def texts(text: str, queries: Iterable[Query]) -> dict[str, str]:
+def texts(text: str, queries: Iterable[Query | JoinQuery]) -> dict[str, str]:
     """The text of each query of a job that is running; a checkpoint may have others under their names.
 
     >>> job = "SELECT count(*) AS n FROM s [RANGE '1 s']; SELECT sum(x) AS n FROM s [RANGE '2 s']"

@@ -15,7 +15,7 @@ export async function refreshPlan() {
   const { offset, limit } = page;
   const costs = await ask(path("/api/v1/costs", { offset, limit }));
   const gain = costs.cost ? `, ${(costs.alone / costs.cost).toFixed(1)} times fewer than one by one` : "";
-  say($("plan-facts"), `${number(costs.total)} ${costs.total === 1 ? "tree" : "trees"} by ${costs.strategy}, at ${short(costs.rate)} rows/s ${short(costs.cost)} ${costs.unit}${gain}`);
+  say($("plan-facts"), `${number(costs.total)} ${costs.total === 1 ? "tree" : "trees"} by ${costs.strategy}, ${costs.rate ? `at ${short(costs.rate)} rows/s ` : ""}${short(costs.cost)} ${costs.unit}${gain}`);
   say($("unit"), `Estimated, ${costs.unit}`);
   $("tree").max = Math.max(0, costs.total - 1);
   $("tree").closest("label").hidden = costs.total < 2;
@@ -57,7 +57,10 @@ async function picture(version, tree) {
   const wanted = `${version} ${tree}`;
   if (wanted === pictured) return;
   if (tree < 0) {
-    $("picture").replaceChildren();
+    // Joins have chains instead of trees, and words instead of a picture.
+    const words = document.createElement("pre");
+    words.textContent = await ask("/api/v1/plan.txt");
+    $("picture").replaceChildren(words);
     pictured = wanted;
     return;
   }
