@@ -18,7 +18,7 @@ from weft.engine.changes import Change
 from weft.engine.compile import compile_plan
 from weft.engine.program import Program
 from weft.errors import JobError, WeftError
-from weft.files import Files
+from weft.files import Chunk, Files
 from weft.generated import Generated
 from weft.job import (
     FromFiles,
@@ -254,7 +254,7 @@ def _beside(read: Mapping[str, tuple[pa.Schema, Iterator[Any]]]) -> Iterator[dic
         found = {name: next(batches, end) for name, batches in left.items()}
         left = {name: batches for name, batches in left.items() if found[name] is not end}
         tables = {
-            name: pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
+            name: batch.table if isinstance(batch, Chunk) else batch
             for name, batch in found.items()
             if batch is not None and batch is not end
         }
