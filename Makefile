@@ -23,7 +23,7 @@ demo: $(STAMP)
 
 test: $(STAMP)
 	@$(BIN)/python tests/chromium.py
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n 2 --dist loadfile  # two files at a time: many tests wait for Spark
 
 check: $(STAMP)
 	@$(BIN)/ruff format --check .
