@@ -126,6 +126,13 @@ def test_joins_behind_http(streams: dict[str, pa.Table], tmp_path: Path) -> None
         found = web.get("/api/v1/queries/counted/results", params={"where": "k=p", "limit": 3}).json()
         assert found["columns"] == ["k", "window_start", "window_end", "c"]
         assert {row["k"] for row in found["rows"]} <= {"p"}
+        pairs = web.get("/api/v1/queries/pairs/series").json()
+        assert pairs["window_end"] and pairs["window_start"] == pairs["window_end"]
+        assert list(pairs["values"]) == ["n", "m"]
+        lines = web.get("/api/v1/summary?order=window").json()["queries"]
+        assert {line["name"]: line["groups"] is None for line in lines} == {"pairs": True, "counted": False}
+        costs = web.get("/api/v1/costs").json()
+        assert (costs["unit"], costs["total"], costs["cost"] > 0) == ("comparisons/s", 0, True)
         assert len(web.get("/api/v1/plan").json()["chains"]) == 1
         assert "in one chain" in web.get("/api/v1/plan.txt").text
         assert web.get("/api/v1/plan.svg").status_code == 409

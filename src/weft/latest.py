@@ -12,6 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from weft.query import time_column
+
 KEPT = 1000
 LARGEST_WINDOW = 100_000
 """Rows of the latest window that are kept, where it has more than are to be kept in all."""
@@ -165,7 +167,7 @@ def _latest(table: pa.Table, rows: int, of_last_window: int = 0) -> tuple[pa.Tab
 
     There are more of them where the last window has more, up to a bound of its own.
     """
-    ends = table.column("window_end").cast(pa.int64()).to_numpy()
+    ends = table.column(time_column(table.column_names)).cast(pa.int64()).to_numpy()
     # Buckets come one by one, each in order.
     order = np.argsort(ends, kind="stable")
     ends = ends[order]

@@ -317,6 +317,15 @@ RESULT_TIME = "ts"
 """The column of a join's results that holds their time."""
 
 
+def time_column(columns: Iterable[str]) -> str:
+    """The column of results that says when they are from: of windows their end, of joined rows their time.
+
+    >>> time_column(["symbol", "window_start", "window_end", "n"]), time_column(["ts", "n"])
+    ('window_end', 'ts')
+    """
+    return "window_end" if "window_end" in columns else RESULT_TIME
+
+
 def with_columns(expr: Expr, names: Mapping[str, str]) -> Expr:
     """The expression over columns under other names; those not mentioned keep theirs.
 

@@ -14,6 +14,7 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from weft.plain import plain, rows
+from weft.query import time_column
 from weft.web.limits import NAME
 from weft.web.models import CostsAnswer, GroupsAnswer, Overview, SeriesAnswer, Summary
 from weft.web.overview import costs, overview, summary
@@ -118,12 +119,13 @@ def add_dashboard(api: FastAPI, served: Served, problems: dict[int | str, dict[s
         table = served.series(name, wanted)
         table = table.slice(max(0, table.num_rows - limit))
         data = {column: plain(table.column(column).to_pylist()) for column in table.column_names}
+        ends = data.pop(time_column(table.column_names))
         return SeriesAnswer(
             name=name,
             group=wanted,
-            window_start=data["window_start"],
-            window_end=data["window_end"],
-            values={c: v for c, v in data.items() if c not in (*wanted, "window_start", "window_end")},
+            window_start=data.pop("window_start", ends),
+            window_end=ends,
+            values={c: v for c, v in data.items() if c not in wanted},
         )
 
     @api.get("/api/v1/costs", responses=problems)

@@ -56,7 +56,7 @@ export async function refreshQueries() {
   const latest = (q) => {
     if (!q.latest) return "–";
     const group = q.group_by.length ? `${groupName(q.group_by, q.latest)}: ` : "";
-    return `${group}${values(q.latest, q.values)} at ${instant(q.latest.window_end)}`;
+    return `${group}${values(q.latest, q.values)} at ${instant(q.latest.window_end ?? q.latest.ts)}`;
   };
   const state = (q) => ({
     show: (cell) => cell.replaceChildren(make("span", { className: `badge ${q.state}`, textContent: q.state })),

@@ -113,7 +113,7 @@ export function showGroups() {
   });
   const numbers = shownColumns.flatMap((column, at) => (found.groups.some((row) => typeof row[column] === "number") ? [at + 1] : []));
   fillRows($("groups"), found.groups, (row) => `${shown.name} ${JSON.stringify(found.keys.map((key) => row[key]))}`, (row) => [
-    button(row), ...shownColumns.map((column) => (column === "window_end" ? instant(row[column]) : typeof row[column] === "number" ? number(row[column]) : keyName(row[column]))),
+    button(row), ...shownColumns.map((column) => (column === "window_end" || column === "ts" ? instant(row[column]) : typeof row[column] === "number" ? number(row[column]) : keyName(row[column]))),
   ], numbers);
 }
 
