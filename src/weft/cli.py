@@ -26,7 +26,7 @@ from weft.cost import constants
 from weft.define import defined_in, load_aggregates
 from weft.errors import CheckpointError, JobError, QueryError, WeftError
 from weft.job import Engine
-from weft.joins.explain import plan_joins
+from weft.joins.plan import plan_joins
 from weft.optimize import Compared, compare, explain
 from weft.query import JoinQuery, Query
 from weft.report import Report, step_bar

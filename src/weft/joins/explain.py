@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.duration import format_duration
-from weft.joins.member import Member, sharing
-from weft.joins.rates import COMPARISONS, Costs, Rates, assumed
+from weft.joins.member import Member
+from weft.joins.rates import COMPARISONS, Costs, Rates
 from weft.joins.shape import Slice, bounded, cpu_opt, mem_opt, priced
-from weft.query import JoinQuery
 
 
 @dataclass(frozen=True)
@@ -40,47 +39,31 @@ class ChainPlan:
         return sum(s.cpu for s in self.slices)
 
     def __str__(self) -> str:
-        first = self.members[0]
-        condition = " AND ".join(map(str, first.conditions)) or "any two rows"
-        count = f"{len(self.members)} join{'s' * (len(self.members) > 1)}"
         head = (
-            f"{count} of {' and '.join(first.sides)} on {condition} "
-            f"in one chain by {self.shape}: {self.rows:,.6g} rows kept and {self.cpu:,.6g} comparisons/s, "
-            f"against {self.alone_rows:,.6g} and {self.alone_cpu:,.6g} one by one"
+            f"{heading(self.members)} in one chain by {self.shape}: {self.rows:,.6g} rows kept and "
+            f"{self.cpu:,.6g} comparisons/s, against {self.alone_rows:,.6g} and {self.alone_cpu:,.6g} "
+            "one by one"
         )
+        sides = self.members[0].sides
         table = [("side", "from", "to", "rows", "comparisons/s", "serves")]
         for each in self.slices:
-            names = ", ".join(each.serves[:4])
-            more = f" and {len(each.serves) - 4} more" if len(each.serves) > 4 else ""
             table.append(
                 (
-                    first.sides[each.side],
+                    sides[each.side],
                     format_duration(each.start) if each.start else "0",
                     format_duration(each.end),
                     f"{each.rows:,.6g}",
                     f"{each.cpu:,.6g}",
-                    names + more,
+                    few(each.serves),
                 )
             )
-        widths = [max(len(row[c]) for row in table) for c in range(len(table[0]))]
-        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in table]
-        return "\n".join([head, *lines])
+        return "\n".join([head, *aligned(table)])
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as plain data."""
         first = self.members[0]
         return {
-            "joins": [
-                {
-                    "name": m.name,
-                    "ranges": dict(zip(m.sides, map(format_duration, m.ranges))),
-                    "where": {side: str(s) for side, s in zip(m.sides, m.selections) if s is not None},
-                    "aggregate": None if m.query.aggregate is None else list(m.query.result_columns),
-                }
-                for m in self.members
-            ],
-            "sides": list(first.sides),
-            "conditions": list(map(str, first.conditions)),
+            **described(self.members),
             "shape": self.shape,
             "rows": self.rows,
             "cpu": self.cpu,
@@ -103,6 +86,47 @@ class ChainPlan:
         return json.dumps(self.to_dict(), indent=2)
 
 
+def heading(members: Sequence[Member]) -> str:
+    """How many joins there are, of what, and on which condition."""
+    first, *before, last = (members[0], *members[0].sides)
+    condition = " AND ".join(map(str, first.conditions)) or "any rows"
+    count = f"{len(members)} join{'s' * (len(members) > 1)}"
+    return f"{count} of {', '.join(before)} and {last} on {condition}"
+
+
+def described(members: Sequence[Member]) -> dict[str, Any]:
+    """Joins that share their state, as plain data."""
+    first = members[0]
+    return {
+        "joins": [
+            {
+                "name": m.name,
+                "ranges": dict(zip(m.sides, map(format_duration, m.ranges))),
+                "where": {side: str(s) for side, s in zip(m.sides, m.selections) if s is not None},
+                "aggregate": None if m.query.aggregate is None else list(m.query.result_columns),
+            }
+            for m in members
+        ],
+        "sides": list(first.sides),
+        "conditions": list(map(str, first.conditions)),
+    }
+
+
+def few(names: Sequence[str]) -> str:
+    """The first few of some names.
+
+    >>> few(["a", "b", "c", "d", "e", "f"])
+    'a, b, c, d and 2 more'
+    """
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+
+
+def aligned(table: Sequence[Sequence[str]]) -> list[str]:
+    """The lines of a table, its columns under each other."""
+    widths = [max(len(row[c]) for row in table) for c in range(len(table[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in table]
+
+
 def choose_ends(
     members: Sequence[Member], shape: str | float, rates: Rates, costs: Costs = COMPARISONS
 ) -> list[list[int]]:
@@ -114,24 +138,6 @@ def choose_ends(
     if isinstance(shape, str):
         raise ValueError(f"a chain is 'mem-opt', 'cpu-opt' or the most rows it may keep, not {shape!r}")
     return bounded(members, rates, shape, costs)
-
-
-def plan_joins(
-    queries: Sequence[JoinQuery],
-    rate: float = 1000.0,
-    shape: str | float = "mem-opt",
-    costs: Costs = COMPARISONS,
-) -> list[ChainPlan]:
-    """The chains of some joins at a rate, before anything is known of the streams.
-
-    Selections are taken to let half of the rows pass, conditions one pair in a hundred.
-
-    >>> import weft
-    >>> joins = weft.sql("SELECT a.x FROM a [RANGE '1 min'], b [RANGE '1 min'] WHERE a.x = b.x")
-    >>> plan_joins(joins, rate=10.0)[0].rows
-    1200.0
-    """
-    return [plan_chain(members, assumed(members, rate), shape, costs) for members in sharing(queries)]
 
 
 def plan_chain(

@@ -18,7 +18,10 @@ NONE = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Some rows of one stream: times ascending, signatures, what they are looked up by, and their columns."""
+    """Some rows of one stream: times ascending, signatures, what they are looked up by, and their columns.
+
+    ``values`` has a value per row, or several in columns, or is empty.
+    """
 
     times: np.ndarray
     signs: np.ndarray
@@ -37,6 +40,11 @@ class Rows:
     def sorted(self) -> np.ndarray:
         """The values in order; the times where rows are looked up by them."""
         return self.values[self.order] if self.values.size else self.times
+
+    @cached_property
+    def indices(self) -> dict[tuple[int, ...], tuple[np.ndarray, np.ndarray]]:
+        """Orders of the rows by some of several values each, and what they are ordered by, as made so far."""
+        return {}
 
     def take(self, places: np.ndarray) -> Rows:
         """Some of the rows, in the order given."""

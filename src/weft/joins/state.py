@@ -15,8 +15,9 @@ import pyarrow as pa
 
 from weft.engine.layers import MOST_LAYERS, how_many, read_file, write_file
 from weft.engine.manifest import Layer
+from weft.joins.access import pair_schema
 from weft.joins.chain import Chain
-from weft.joins.program import JoinProgram, pair_schema
+from weft.joins.program import JoinProgram
 from weft.joins.rows import Rows, concat
 from weft.joins.stored import pack_pairs, pack_rows, unpack_pairs, unpack_rows
 from weft.joins.union import Pairs, concat_pairs

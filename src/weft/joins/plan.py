@@ -1,0 +1,38 @@
+"""What joins would share: a chain for those of two streams, one state for those of more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from weft.joins.explain import ChainPlan, plan_chain
+from weft.joins.member import check_sides, sharing
+from weft.joins.multiway.explain import MultiwayPlan, plan_multiway
+from weft.joins.rates import COMPARISONS, Costs, assumed
+from weft.query import JoinQuery
+
+JoinPlan: TypeAlias = ChainPlan | MultiwayPlan
+
+
+def plan_joins(
+    queries: Sequence[JoinQuery],
+    rate: float = 1000.0,
+    shape: str | float = "mem-opt",
+    costs: Costs = COMPARISONS,
+) -> list[JoinPlan]:
+    """What some joins share at a rate, before anything is known of the streams.
+
+    Selections are taken to let half of the rows pass, the condition of a chain one pair in a hundred.
+
+    >>> import weft
+    >>> joins = weft.sql("SELECT a.x FROM a [RANGE '1 min'], b [RANGE '1 min'] WHERE a.x = b.x")
+    >>> plan_joins(joins, rate=10.0)[0].rows
+    1200.0
+    """
+    found: list[JoinPlan] = []
+    for members in sharing(queries):
+        check_sides(members)
+        rates = assumed(members, rate)
+        two = len(members[0].sides) == 2
+        found.append(plan_chain(members, rates, shape, costs) if two else plan_multiway(members, rates))
+    return found
