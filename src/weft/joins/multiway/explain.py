@@ -115,7 +115,10 @@ def plan_multiway(
         best = choose_orders(levels, mine, work)
         costs = [order_cost(order, side, levels, mine, work) for side, order in enumerate(best)]
         alone_rows, alone_cpu = alone_rows + sum(mine), alone_cpu + _candidates(rates, costs, [number])
-    return MultiwayPlan(tuple(members), orders, probes, slices, cpu, alone_rows, alone_cpu)
+    # Ranges that are long on different sides make no candidates together: each serves some query.
+    most = min(1.0, alone_cpu / cpu) if cpu else 1.0
+    probes = tuple(most * cost for cost in probes)
+    return MultiwayPlan(tuple(members), orders, probes, slices, most * cpu, alone_rows, alone_cpu)
 
 
 def _slices(

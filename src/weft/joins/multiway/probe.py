@@ -23,6 +23,10 @@ BLOCK = 1 << 18
 """Candidates that are looked at together."""
 
 
+LARGE = 1 << 17
+"""Rows whose index is so large that looking up in its order is faster, and worth sorting for."""
+
+
 class Spans(NamedTuple):
     """What the partners of some joined rows must be: at a time after ``after`` and before ``before``, of a
     code from ``least`` to ``most`` (empty: of any)."""
@@ -62,10 +66,9 @@ def candidates(
         return
     if level.keys:
         order, codes = index_of(rows, level)
-        least = found.least[needles]
-        sort = np.argsort(least, kind="stable")  # neighbours in the index are neighbours in memory
-        needles, least = needles[sort], least[sort]
-        low = np.searchsorted(codes, least, side="left")
+        if len(rows) > LARGE:
+            needles = needles[np.argsort(found.least[needles])]
+        low = np.searchsorted(codes, found.least[needles], side="left")
         high = np.searchsorted(codes, found.most[needles], side="right")
     else:
         order = NONE
