@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import weft
 from _soak.questions import NAMES, question
-from weft.engine.registry import Change
+from weft.engine.changes import Change
 from weft.errors import WeftError
 from weft.sinks import ParquetSink
 from weft.spark import Files, Run, session, stream

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.builder import QueryBuilder, query
 from weft.define import UserAggregate, define_aggregate
-from weft.engine.registry import Change
+from weft.engine.changes import Change
 from weft.errors import AggregateError, AnswerOverflow, CheckpointError, JobError, QueryError, WeftError
 from weft.join_builder import JoinBuilder, join
 from weft.join_run import JoinRun

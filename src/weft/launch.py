@@ -18,9 +18,9 @@ import pyarrow as pa
 
 from weft.define import load_aggregates
 from weft.duration import format_duration, parse_trigger
+from weft.engine.changes import Change
 from weft.engine.compile import compile_plan
 from weft.engine.program import Program
-from weft.engine.registry import Change
 from weft.errors import JobError, WeftError
 from weft.files import Files
 from weft.generate import TRADES, add_parquet, paced, trades, write_parquet

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from weft.builder import QueryBuilder
 from weft.duration import parse_duration
+from weft.engine.changes import Change
 from weft.engine.compile import compile_plan
 from weft.engine.final import END, closing_time, final
 from weft.engine.late import NAME as LATE_ROWS
@@ -18,7 +19,7 @@ from weft.engine.late import late_schema
 from weft.engine.migrate import Migration
 from weft.engine.partial import Seen, partial
 from weft.engine.program import Program
-from weft.engine.registry import Change, Registry
+from weft.engine.registry import Registry
 from weft.engine.sharing import Choice, total
 from weft.engine.state import Piece, State
 from weft.errors import JobError
@@ -185,6 +186,7 @@ class LocalRun:
             choices += made.choices
             late += [] if made.late is None else [made.late]
         self.choices = total(choices)
+        self._registry.observe(self.choices, self.seen.max_time)
         self.steps += 1
         if self.late is not None:
             self.late.deliver({LATE_ROWS: pa.concat_tables(late)} if late else {}, self.steps)

@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from weft.background import Background
 from weft.builder import QueryBuilder
+from weft.engine.changes import Change
 from weft.engine.final import END
 from weft.engine.program import Program
-from weft.engine.registry import Change
 from weft.errors import JobError, WeftError
 from weft.local import LocalRun
 from weft.plan import Plan

@@ -12,7 +12,19 @@ from functools import lru_cache
 from typing import Any
 
 from weft.errors import QueryError
-from weft.query import Aggregate, Call, Column, Expr, Literal, Output, Query, TableJoin, Window
+from weft.query import (
+    Aggregate,
+    Call,
+    Column,
+    Expr,
+    JoinQuery,
+    Literal,
+    Output,
+    Query,
+    Side,
+    TableJoin,
+    Window,
+)
 
 
 def query_to_dict(query: Query) -> dict[str, Any]:
@@ -80,6 +92,39 @@ def query_from_dict(data: Mapping[str, Any]) -> Query:
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise QueryError(f"this is not a query as data ({type(error).__name__}: {error})") from error
+
+
+def join_to_dict(query: JoinQuery) -> dict[str, Any]:
+    """The join as plain data.
+
+    >>> sides = (Side("a", "a", 60), Side("b", "b", 30))
+    >>> join = JoinQuery("j", sides, (None, None), (), (Output("x", Column("a.x")),))
+    >>> join_from_dict(join_to_dict(join)) == join
+    True
+    """
+    return {
+        "name": query.name,
+        "sides": [[side.stream, side.alias, side.range] for side in query.sides],
+        "selections": list(map(_optional, query.selections)),
+        "conditions": list(map(expr_to_data, query.conditions)),
+        "outputs": [{"alias": o.alias, "expr": expr_to_data(o.expr)} for o in query.outputs],
+        "aggregate": None if query.aggregate is None else query_to_dict(query.aggregate),
+    }
+
+
+def join_from_dict(data: Mapping[str, Any]) -> JoinQuery:
+    """The join behind ``join_to_dict``; QueryError where the data is none."""
+    try:
+        return JoinQuery(
+            name=data["name"],
+            sides=tuple(Side(stream, alias, range) for stream, alias, range in data["sides"]),
+            selections=tuple(None if s is None else expr_from_data(s) for s in data["selections"]),
+            conditions=tuple(map(expr_from_data, data["conditions"])),
+            outputs=tuple(Output(o["alias"], expr_from_data(o["expr"])) for o in data["outputs"]),
+            aggregate=None if data["aggregate"] is None else query_from_dict(data["aggregate"]),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise QueryError(f"this is not a join as data ({type(error).__name__}: {error})") from error
 
 
 def expr_to_data(expr: Expr) -> Any:

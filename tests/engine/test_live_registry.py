@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import weft
+from weft.engine.changes import Change
 from weft.engine.compile import compile_plan
-from weft.engine.registry import Change
 from weft.errors import JobError, QueryError
 from weft.local import LocalRun
 
@@ -147,3 +147,17 @@ def test_many_threads_at_once(run: LocalRun) -> None:
     assert len(asked) == 8 * 7
     assert all(a.done() and a.exception() is None for a in asked)
     assert {q.name for q in run.queries()} == {"four", *(f"{n}-{t}" for n in range(8) for t in (0, 2, 4))}
+
+
+def test_plans_are_made_for_the_rate_of_the_rows_that_satisfy_a_query() -> None:
+    plan = weft.plan(weft.sql("SELECT count(*) AS n FROM s [RANGE '4 s'] WHERE x > 5"), rate=1000.0)
+    run = LocalRun(compile_plan(plan, batch(0).schema, "ts"), threads=1)
+    run.step(batch(0, 1, 2))
+    run.step(batch(*range(3, 13)))
+    run.add(COUNT.format(3), "all")
+    run.step(batch(13))
+    assert run.program.plan.rate == 7 / 10, "rows 6 to 12, in the ten seconds after the first batch"
+    run.step(batch(*range(14, 23)))
+    run.drop("all")
+    run.step(batch(23))
+    assert run.program.plan.rate == 10 / 10, "every row satisfies the other query"

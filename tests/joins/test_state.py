@@ -18,21 +18,15 @@ from weft.engine.manifest import Layer
 from weft.join_run import JoinRun
 from weft.joins import state as kept
 from weft.joins.clock import Clock
-from weft.joins.member import sharing
-from weft.joins.program import compile_joins
-from weft.joins.shape import mem_opt
+from weft.joins.live import Streams
 from weft.joins.state import Joins, JoinState, add_layer, buckets_of, splits
 from weft.joins.stored import pack_rows
-from weft.query import JoinQuery
+from weft.optimize import LivePlanner
 
 LATENESS = 2 * SECOND
 
 
-def compiled(queries: list[JoinQuery]) -> Joins:
-    schemas, times = {"a": SCHEMA, "b": SCHEMA}, {"a": "ts", "b": "ts"}
-    groups = sharing(queries)
-    programs = tuple(compile_joins(members, schemas, times) for members in groups)
-    return Joins(tuple(queries), programs, tuple(map(mem_opt, groups)), times, schemas)
+STREAMS = Streams({"a": SCHEMA, "b": SCHEMA}, {"a": "ts", "b": "ts"}, LivePlanner())
 
 
 class Split:
@@ -76,7 +70,7 @@ class Split:
             known = [m for m in self.marks.values() if m is not None]
             now = min(known) if len(known) == 2 else None
             self.layers[bucket] = add_layer(
-                self.place, self.layers[bucket], fresh, bucket, (self.seq, "t"), now
+                self.place, self.layers[bucket], fresh, bucket, (self.seq, "t"), now, self.joins
             )
             for name, table in results.items():
                 found.setdefault(name, []).extend(map(repr, as_tuples(table)))
@@ -91,7 +85,7 @@ def test_every_step_gives_what_one_chain_gives(data: st.DataObject) -> None:
     run = JoinRun(queries, "ts", "2 s")
     most = data.draw(st.integers(1, 16))
     with tempfile.TemporaryDirectory() as place:
-        split = Split(compiled(queries), data.draw(st.integers(1, 3)), place)
+        split = Split(STREAMS.joins(queries), data.draw(st.integers(1, 3)), place)
         kept.MOST_LAYERS = most
         try:
             for step in steps_of(a, b):

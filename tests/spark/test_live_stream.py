@@ -15,7 +15,7 @@ import trades
 from pyspark.sql import SparkSession
 
 import weft
-from weft.engine.registry import Change
+from weft.engine.changes import Change
 from weft.errors import JobError, QueryError
 from weft.files import Files
 from weft.query import Query

@@ -102,6 +102,15 @@ def total(choices: Iterable[Choice]) -> list[Choice]:
     return list(sums.values())
 
 
+def satisfying(choices: Iterable[Choice]) -> int:
+    """How many rows satisfy a query, as far as any one choice tells.
+
+    >>> satisfying([Choice(("k",), "shared", 2, rows=10, pairs=10, signatures=1, shards=4, partials=4)])
+    10
+    """
+    return max((choice.rows for choice in choices), default=0)
+
+
 def alone(
     program: Program, number: int, rows: Signed, groups: Callable[[], np.ndarray]
 ) -> list[tuple[Places, list[int], Choice]]:

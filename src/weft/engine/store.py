@@ -2,7 +2,6 @@
 
     weft.json                                    the stream's name
     registry/0000000002.json                     one per version of the queries
-    joins.json                                   instead of those, where streams are joined
     manifests/0000000007.json                    one per step, the newest is the state
     slices/0000000007-0001-000-<token>.parquet   partials: step, bucket, grouping, attempt
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from typing import Any
 
 import pyarrow as pa
 
@@ -27,7 +28,8 @@ REGISTRY = "registry"
 class Version:
     """The queries that steps from ``seq`` on are made with, and how each came; ``base`` are those that the
     run was started with. ``types`` are the columns that are read. ``lateness`` is that of the steps, and
-    ``base_lateness`` the one that the run was started with."""
+    ``base_lateness`` the one that the run was started with. Where streams are joined, ``joins`` says how, as
+    plain data, and the queries are those over the joins' results."""
 
     version: int
     seq: int
@@ -39,6 +41,7 @@ class Version:
     layout: Layout
     lateness: int = 0
     base_lateness: int = 0
+    joins: Mapping[str, Any] | None = None
 
     @classmethod
     def of(
@@ -48,6 +51,7 @@ class Version:
         base: tuple[Query, ...],
         lateness: int = 0,
         base_lateness: int = 0,
+        joins: Mapping[str, Any] | None = None,
     ) -> Version:
         """The version that a program is."""
         types = {name: str(program.schema.field(name).type) for name in program.columns}
@@ -63,11 +67,14 @@ class Version:
             program.layout,
             lateness,
             base_lateness,
+            joins,
         )
 
     def check(self, schema: pa.Schema, time: str, place: str) -> None:
         """Refuse a stream of another time column, or of columns of other types."""
         remedy = "use another checkpoint directory, or the same stream"
+        if self.joins is not None:
+            raise CheckpointError(f"checkpoint '{place}' belongs to joins of streams; {remedy}s")
         if time != self.time:
             raise CheckpointError(
                 f"checkpoint '{place}' belongs to a stream whose time column is '{self.time}', not '{time}'; "
@@ -96,6 +103,7 @@ class Version:
                 "layout": self.layout.to_dict(),
                 "lateness": self.lateness,
                 "base_lateness": self.base_lateness,
+                "joins": self.joins,
             },
             indent=None,
         )
@@ -116,6 +124,7 @@ class Version:
                 layout=Layout.from_dict(body["layout"]),
                 lateness=body["lateness"],
                 base_lateness=body["base_lateness"],
+                joins=body["joins"],
             )
         except (KeyError, TypeError, ValueError, QueryError) as error:
             raise CheckpointError(f"it is not a whole version of queries: {error}") from error

@@ -23,7 +23,7 @@ from weft.joins.member import Member
 from weft.joins.program import JoinProgram
 from weft.joins.rows import NONE, Kept, Rows
 from weft.joins.sliced import Sliced
-from weft.joins.union import Pairs, Union, concat_pairs, placed_anew
+from weft.joins.union import Pairs, Union, concat_pairs, placed
 
 
 class Block(NamedTuple):
@@ -117,7 +117,7 @@ class Chain(Sliced[Pairs]):
             wanted = set(self.ranges[side])
             ends = (set(slices.ends) & wanted) | (wanted - known[side]) | {max(wanted)}
             slices.reshape(sorted(ends), self._reach(side))
-        self.union.waiting = [placed_anew(pairs, self.windows) for pairs in self.union.waiting]
+        self.union.waiting = [placed(pairs, self.windows) for pairs in self.union.waiting]
         self._purge()
 
     def _set_windows(self) -> None:

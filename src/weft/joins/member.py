@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from weft.errors import QueryError
 from weft.query import Call, Expr, JoinQuery, Output, Query, columns_of, with_columns
+from weft.query_json import canonical
 
 Key: TypeAlias = tuple[tuple[str, ...], frozenset[Expr]]
 """What the members of one chain have in common: the streams, in order of name, and the conditions."""
@@ -52,9 +53,14 @@ class Member:
         return frozenset(c[len(side) + 1 :] for c in read if c.startswith(f"{side}."))
 
     def covers(self, other: Member) -> bool:
-        """Whether every result of the other is one of this member's, but for the columns."""
+        """Whether every result of the other is one of this member's, with all its columns at hand."""
         wide = all(mine >= theirs for mine, theirs in zip(self.ranges, other.ranges))
-        return wide and self.selections == other.selections
+        return wide and self.selections == other.selections and other.read <= self.read
+
+    @property
+    def read(self) -> frozenset[str]:
+        """The columns that its outputs are made of."""
+        return frozenset[str]().union(*(columns_of(o.expr) for o in self.outputs))
 
 
 def member(query: JoinQuery) -> Member:
@@ -86,7 +92,8 @@ def member(query: JoinQuery) -> Member:
         tuple(query.sides[n].stream for n in order),
         tuple(query.sides[n].range for n in order),
         tuple(query.selections[n] for n in order),
-        tuple(dict.fromkeys(_oriented(with_columns(c, names)) for c in query.conditions)),
+        # In one order, for codes are made of the equalities in theirs.
+        tuple(sorted({_oriented(with_columns(c, names)) for c in query.conditions}, key=canonical)),
         tuple(Output(o.alias, with_columns(o.expr, names)) for o in query.outputs),
         () if query.aggregate is None else (query.aggregate,),
     )

@@ -53,6 +53,11 @@ class JoinProgram:
         return frozenset[str]().union(*(columns_of(o.expr) for m in self.members for o in m.outputs))
 
     @cached_property
+    def selected_schema(self) -> pa.Schema:
+        """The columns of joined rows that results are made of."""
+        return pa.schema([f for f in pair_schema(self.sides, self.schemas) if f.name in self.selected])
+
+    @cached_property
     def results(self) -> dict[str, pa.Schema]:
         """The schema of each join's results, before any aggregation of them."""
         pairs = pair_schema(self.sides, self.schemas)

@@ -24,7 +24,7 @@ from weft.joins.rows import NONE, Kept, Rows
 from weft.joins.signs import Signs
 from weft.joins.slices import Slices
 from weft.joins.union import Union, W, columns
-from weft.query import RESULT_TIME, Column, columns_of
+from weft.query import RESULT_TIME, Column
 
 
 @dataclass
@@ -151,9 +151,7 @@ class Sliced(ABC, Generic[W]):
         Where a running join covers it, with the same selections and ranges as long, it starts as if it had
         run since that one began; elsewhere its results are of rows that come from now on.
         """
-        like = None
-        if self._has_columns(added):
-            like = next((n for n, m in enumerate(self.members) if m.covers(added)), None)
+        like = next((n for n, m in enumerate(self.members) if m.covers(added)), None)
         before, self.program = self.program, program
         for signs in self.signs:
             signs.add(like)
@@ -228,10 +226,6 @@ class Sliced(ABC, Generic[W]):
                 made.append(rows.evaluate(output.expr).cast(type))
         self.counts.bad += rows.bad
         return pa.Table.from_arrays(made, schema=schema)
-
-    def _has_columns(self, added: Member) -> bool:
-        """Whether kept rows and waiting results have every column that a join reads."""
-        return all(columns_of(output.expr) <= self.program.selected for output in added.outputs)
 
     def _widen(self) -> None:
         """Give kept rows the columns that a new join reads; none of them counts for it, so they are null."""

@@ -2,12 +2,14 @@
 
 Each step adds a layer: the rows it brought, a file per side, and the pairs it found that have to wait. A file
 is immutable; where layers are merged, the rows that no query can still need are left out of the new file.
+State of other joins than those of now is carried over, from memory or from files, by `Transfer`.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -15,13 +17,19 @@ import pyarrow as pa
 
 from weft.engine.layers import MOST_LAYERS, how_many, read_file, write_file
 from weft.engine.manifest import Layer
+from weft.engine.program import Program
+from weft.engine.versions import read_version
+from weft.errors import CheckpointError
 from weft.joins.access import pair_schema
 from weft.joins.chain import Chain
+from weft.joins.lines import Layout, Line, Transfer, fitted, fitted_pairs
+from weft.joins.member import Member
 from weft.joins.program import JoinProgram
 from weft.joins.rows import Rows, concat
 from weft.joins.stored import pack_pairs, pack_rows, unpack_pairs, unpack_rows
 from weft.joins.union import Pairs, concat_pairs
 from weft.query import JoinQuery
+from weft.query_json import canonical
 
 PARTS = 3
 """Kinds of files of a chain: rows of either side, and pairs that wait."""
@@ -32,13 +40,56 @@ Marks = Mapping[str, int | None]
 
 @dataclass(frozen=True)
 class Joins:
-    """All joins of a stream: the programs of their chains, and what is read of each stream for them."""
+    """All joins of a stream: the programs of their chains, and what is read of each stream for them.
+
+    ``lines`` say how each join of each chain came. ``results`` is the program of the queries over results,
+    which are a stream of their own.
+    """
 
     queries: tuple[JoinQuery, ...]
     programs: tuple[JoinProgram, ...]
     ends: tuple[Sequence[Sequence[int]], ...]
     times: Mapping[str, str]
     schemas: Mapping[str, pa.Schema]
+    lines: tuple[tuple[Line, ...], ...]
+    results: Program
+
+    @property
+    def version(self) -> int:
+        """The version of the joins."""
+        return self.results.version
+
+    def renumbered(self, version: int) -> Joins:
+        """The same joins as another version."""
+        return replace(self, results=replace(self.results, version=version))
+
+    @cached_property
+    def members(self) -> dict[str, tuple[Member, Line]]:
+        """The join behind each query, and how it came."""
+        found: dict[str, tuple[Member, Line]] = {}
+        for program, lines in zip(self.programs, self.lines):
+            for member, line in zip(program.members, lines):
+                found |= dict.fromkeys(member.answers, (member, line))
+        return found
+
+    @cached_property
+    def layout(self) -> Layout:
+        """What state looks like that is written with these joins."""
+        chains = zip(self.programs, self.lines)
+        return Layout(tuple((chain_key(p.members[0]), tuple(line.id for line in some)) for p, some in chains))
+
+    @cached_property
+    def feeds(self) -> dict[str, str]:
+        """The ids of the joins whose results are aggregated, by their names in the chains."""
+        both = ((m, line) for p, some in zip(self.programs, self.lines) for m, line in zip(p.members, some))
+        return {m.name: line.id for m, line in both if m.aggregates}
+
+    def result_schema(self, name: str) -> pa.Schema:
+        """The schema of a query's results."""
+        member, _ = self.members[name]
+        if member.aggregates:
+            return self.results.result_schema(name)
+        return next(p.results[name] for p in self.programs if name in p.results)
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -98,7 +149,33 @@ class JoinState:
 
     def catch_up(self, place: str, layers: Iterable[Layer], marks: Marks) -> None:
         """Take in layers that are not in it yet, and what time it was after them."""
-        found = read_layers(place, layers, self.chains)
+        self._restore(read_layers(place, layers, self.joins, self.chains), marks)
+
+    def moved(self, joins: Joins, marks: Marks) -> JoinState:
+        """The same state for other joins; this one must not be used any more."""
+        new = JoinState(joins, self.bucket)
+        transfer = Transfer(self.joins.layout, joins.layout, joins.lines)
+        found = Fresh(new.chains)
+        for old, number, move in zip(self.chains, transfer.numbers, transfer.moves):
+            if number is None or move is None:
+                continue
+            chain = new.chains[number]
+            signs = [chain.signs[side].number(move.bits(old.signs[side].bits)) for side in range(2)]
+            rows = [
+                (side, fitted(side, replace(some, signs=signs[side][some.signs]), chain))
+                for side, slices in enumerate(old.sides)
+                for _, runs in slices
+                for some in (kept.living() for kept in runs)
+            ]
+            pairs = [
+                fitted_pairs(replace(p, signs=(signs[0][p.signs[0]], signs[1][p.signs[1]])), chain)
+                for p in old.union.waiting
+            ]
+            found.add(number, rows, pairs)
+        new._restore(found, marks)
+        return new
+
+    def _restore(self, found: Fresh, marks: Marks) -> None:
         for number, chain in enumerate(self.chains):
             now = [marks[s] for s in chain.program.members[0].streams]
             chain.restore(found.rows[number], found.pairs[number], now)
@@ -144,6 +221,7 @@ def add_layer(
     bucket: int,
     step: tuple[int, str],
     now: int | None,
+    joins: Joins,
 ) -> tuple[Layer, ...]:
     """The bucket's layers after a step (its seq and token); ``now`` is the least watermark of all streams."""
     seq, token = step
@@ -152,7 +230,7 @@ def add_layer(
     if len(kept) >= MOST_LAYERS and (taken := how_many(kept, len(fresh))):
         merged, kept = kept[-taken:], kept[:-taken]
         first = merged[0].first
-        old = read_layers(place, merged, fresh.chains)
+        old = read_layers(place, merged, joins, fresh.chains)
         for number in range(len(fresh.chains)):
             fresh.add(number, old.rows[number], old.pairs[number])
     files, untils = [], []
@@ -162,23 +240,45 @@ def add_layer(
         untils.append(until)
     if not files:
         return tuple(kept)
-    return (*kept, Layer(first, seq, max(untils), tuple(files)))
+    return (*kept, Layer(first, seq, max(untils), tuple(files), joins.version))
 
 
-def read_layers(place: str, layers: Iterable[Layer], chains: Sequence[Chain]) -> Fresh:
+def read_layers(place: str, layers: Iterable[Layer], joins: Joins, chains: Sequence[Chain]) -> Fresh:
     """What layers hold; CheckpointError where a file is missing or damaged."""
     found = Fresh(chains)
+    transfers: dict[int, Transfer] = {}
     for layer in layers:
+        if layer.version not in transfers:
+            layout = joins.layout if layer.version == joins.version else read_layout(place, layer.version)
+            transfers[layer.version] = Transfer(layout, joins.layout, joins.lines)
+        transfer = transfers[layer.version]
         for file in layer.files:
             number, part = divmod(file.grouping, PARTS)
-            chain, batch = chains[number], read_file(place, file)
+            to, move = transfer.numbers[number], transfer.moves[number]
+            if to is None or move is None:
+                continue
+            chain, batch = chains[to], read_file(place, file)
             if part < 2:
-                schema = chain.program.schemas[part]
-                found.add(number, [(part, unpack_rows(batch, chain.signs[part], schema))], [])
+                rows = unpack_rows(batch, chain.signs[part], chain.program.schemas[part], move)
+                found.add(to, [(part, fitted(part, rows, chain))], [])
             else:
                 columns = pair_schema(chain.program.sides, chain.program.schemas)
-                found.add(number, [], [unpack_pairs(batch, chain.signs, columns)])
+                pairs = unpack_pairs(batch, chain.signs, columns, move)
+                found.add(to, [], [fitted_pairs(pairs, chain)])
     return found
+
+
+def read_layout(place: str, version: int) -> Layout:
+    """What state looks like that was written under a version."""
+    joins = read_version(place, version).joins
+    if joins is None:
+        raise CheckpointError(f"version {version} of checkpoint '{place}' is not of joins")
+    return Layout.from_data(joins["layout"])
+
+
+def chain_key(member: Member) -> str:
+    """A text that joins share which can be in one chain, and no others."""
+    return json.dumps([*member.streams, *map(canonical, member.conditions)])
 
 
 def buckets_of(program: JoinProgram, rows: Rows, buckets: int) -> np.ndarray:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from weft.joins.lines import Move
 from weft.joins.rows import Rows
 from weft.joins.signs import Signs
 from weft.joins.union import Pairs
@@ -28,10 +29,11 @@ def pack_rows(rows: Rows, signs: Signs) -> pa.RecordBatch:
     return batch.set_column(batch.schema.get_field_index("_sign"), "_sign", _bits(rows.signs, signs))
 
 
-def unpack_rows(batch: pa.RecordBatch, signs: Signs, schema: pa.Schema) -> Rows:
-    """The rows behind ``pack_rows``, of columns of this schema."""
+def unpack_rows(batch: pa.RecordBatch, signs: Signs, schema: pa.Schema, move: Move | None = None) -> Rows:
+    """The rows behind ``pack_rows``, of columns of this schema; ``move`` where they are of other queries."""
     place = batch.schema.get_field_index("_sign")
-    rows = Rows.from_batch(batch.set_column(place, "_sign", pa.array(_numbers(batch.column(place), signs))))
+    numbers = pa.array(_numbers(batch.column(place), signs, move))
+    rows = Rows.from_batch(batch.set_column(place, "_sign", numbers))
     return Rows(rows.times, rows.signs, rows.values, _typed(rows.table, schema))
 
 
@@ -45,14 +47,15 @@ def pack_pairs(pairs: Pairs, signs: list[Signs]) -> pa.RecordBatch:
     return batch
 
 
-def unpack_pairs(batch: pa.RecordBatch, signs: list[Signs], schema: pa.Schema) -> Pairs:
+def unpack_pairs(
+    batch: pa.RecordBatch, signs: list[Signs], schema: pa.Schema, move: Move | None = None
+) -> Pairs:
     """The pairs behind ``pack_pairs``; ``schema`` has the columns of joined rows, and maybe more."""
     times, places, later = (batch.column(name).to_numpy() for name in ("_time", "_place", "_later"))
     own = ("_time", "_place", "_later", "_sign0", "_sign1")
     table = batch.select([n for n in batch.schema.names if n not in own])
-    wanted = pa.schema([schema.field(n) for n in table.schema.names if n in schema.names])
-    numbers = [_numbers(batch.column(f"_sign{side}"), signs[side]) for side in range(2)]
-    return Pairs(times, places, (numbers[0], numbers[1]), later, _typed(table, wanted))
+    numbers = [_numbers(batch.column(f"_sign{side}"), signs[side], move) for side in range(2)]
+    return Pairs(times, places, (numbers[0], numbers[1]), later, _typed(table, schema))
 
 
 def _bits(numbers: np.ndarray, signs: Signs) -> pa.Array:
@@ -61,14 +64,18 @@ def _bits(numbers: np.ndarray, signs: Signs) -> pa.Array:
     return pa.DictionaryArray.from_arrays(pa.array(numbers, pa.int32()), pa.array(packed, pa.binary()))
 
 
-def _numbers(bits: pa.Array, signs: Signs) -> np.ndarray:
+def _numbers(bits: pa.Array, signs: Signs, move: Move | None) -> np.ndarray:
     encoded = bits if isinstance(bits, pa.DictionaryArray) else bits.dictionary_encode()
     packed = [np.frombuffer(word, np.uint8) for word in encoded.dictionary.to_pylist()]
-    queries = signs.bits.shape[1]
-    known = signs.number(np.array([np.unpackbits(p, count=queries) for p in packed]).astype(np.bool_))
+    queries = move.queries if move else signs.bits.shape[1]
+    found = np.array([np.unpackbits(p, count=queries) for p in packed]).astype(np.bool_)
+    known = signs.number(move.bits(found) if move else found)
     return known[encoded.indices.to_numpy()]
 
 
 def _typed(table: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The types that files may have changed (seconds become milliseconds)."""
-    return table if not schema.names or table.schema.equals(schema) else table.cast(schema)
+    """The types that files may have changed (seconds become milliseconds), of the columns that are known."""
+    wanted = pa.schema([schema.field(n) for n in table.schema.names if n in schema.names])
+    if not wanted.names or table.schema.equals(wanted):
+        return table
+    return table.select(wanted.names).cast(wanted)

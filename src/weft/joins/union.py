@@ -80,7 +80,7 @@ class Union(Generic[W]):
         return found, np.argsort(found.times, kind="stable")
 
 
-def placed_anew(pairs: Pairs, windows: Sequence[Windows]) -> Pairs:
+def placed(pairs: Pairs, windows: Sequence[Windows]) -> Pairs:
     """Where the ranges are others, so are the places of pairs; some are now too old for any query."""
     ages = np.abs(pairs.later)
     first_is_older = pairs.later < 0

@@ -30,7 +30,7 @@ class Held(Protocol):
         ...
 
 
-_held: OrderedDict[tuple[str, int], tuple[str, Held]] = OrderedDict()
+_held: OrderedDict[tuple[str, str, int], tuple[str, Held]] = OrderedDict()
 
 
 def take(saved: Saved, bucket: int, watermark: int | None, program: Program) -> tuple[State, str]:
@@ -48,7 +48,7 @@ def take(saved: Saved, bucket: int, watermark: int | None, program: Program) -> 
 def find(saved: Saved, bucket: int) -> tuple[Any, Sequence[Layer], str]:
     """What is held of a bucket, or None, the layers that it lacks, and how the state is had of them."""
     layers = saved.layers[bucket] if saved.layers else ()
-    token, state = _held.pop((saved.place, bucket), ("", None))
+    token, state = _held.pop((saved.place, saved.about, bucket), ("", None))
     if state is not None and token == saved.before:
         return state, (), "held"
     if state is not None and token in saved.history:
@@ -61,7 +61,7 @@ def find(saved: Saved, bucket: int) -> tuple[Any, Sequence[Layer], str]:
 
 def keep(saved: Saved, bucket: int, state: Held) -> None:
     """Hold on to the state that a step made; the oldest are let go where they take too much memory."""
-    _held[saved.place, bucket] = (saved.token, state)
+    _held[saved.place, saved.about, bucket] = (saved.token, state)
     size = sum(state.bytes for _, state in _held.values())
     while size > MOST_BYTES and _held:
         _, (_, oldest) = _held.popitem(last=False)

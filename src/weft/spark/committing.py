@@ -1,7 +1,8 @@
-"""Steps of a stream, one at a time: run the job, deliver to the sink, publish the manifest.
+"""Steps of a stream, one at a time: take changes, run the job, deliver to the sink, publish the manifest.
 
-In this order a crash anywhere is harmless: before the manifest the step never happened, and is made again
-under the same number, which replaces what the sink got; after it, Spark's replay of the batch is skipped.
+What a step is made with is written down before it. In this order a crash anywhere is harmless: before the
+manifest the step never happened, and is made again with the same queries and under the same number, which
+replaces what the sink got; after it, Spark's replay of the batch is skipped.
 """
 
 from __future__ import annotations
@@ -10,16 +11,18 @@ import threading
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from weft.engine.changes import Answering, Changes
 from weft.engine.manifest import Layer, Manifest
 from weft.engine.partial import Seen
 from weft.engine.store import SliceStore
+from weft.engine.versions import Version
 from weft.errors import JobError, WeftError
 from weft.progress import Progress
 from weft.sinks import Sink
@@ -32,16 +35,20 @@ from weft.spark.step import Saved
 REMEMBERED = 64
 
 
-class Asked(Protocol):
+class Versioned(Answering, Protocol):
     """What runs: a program of some queries."""
 
     @property
-    def queries(self) -> Sequence[Any]:
-        """The queries."""
+    def version(self) -> int:
+        """The version of the queries."""
+        ...
+
+    def result_schema(self, name: str) -> pa.Schema:
+        """The schema of a query's results."""
         ...
 
 
-P = TypeVar("P", bound=Asked)
+P = TypeVar("P", bound=Versioned)
 
 
 class Stopped(Exception):
@@ -49,33 +56,41 @@ class Stopped(Exception):
 
 
 class Committing(ABC, Generic[P]):
-    """The steps of one stream over one checkpoint; ``stream`` is its name for the sink."""
+    """The steps of one stream over one checkpoint; ``stream`` is its name for the sink.
+
+    ``base`` are the queries that the run was started with. ``lateness`` may be set at any time, and holds
+    from the next step on.
+    """
 
     def __init__(
         self,
         spark: SparkSession,
+        registry: Changes[Any, P, Any],
         store: SliceStore,
         sink: Sink,
         lateness: int,
         stream: str,
         buckets: int,
+        base: tuple[Any, ...],
     ) -> None:
-        self.spark, self.store, self.sink = spark, store, sink
-        self.lateness, self.stream, self.buckets = lateness, stream, buckets
+        self.spark, self.store, self.sink, self.registry = spark, store, sink, registry
+        self.stream, self.buckets, self.base = stream, buckets, base
         self.stopped = False
         self._lock = threading.Lock()
         self._session = spark.newSession()
         self._history = {store.last.token: store.last.seq} if store.last else {}
+        self._written, self._next_version = store.version(), store.next_version()
+        self._schemas: dict[str, tuple[Any, pa.Schema]] = {}
+        self._base_lateness = self._lateness = self.lateness = lateness
+        if self._written is not None and self._written.base_lateness == lateness:
+            # What was set while it ran holds on, unless it is now started with another.
+            self.lateness = self._written.lateness
+        self._carry(registry.program)
 
     @property
-    @abstractmethod
     def program(self) -> P:
         """What runs."""
-
-    @property
-    @abstractmethod
-    def version(self) -> int:
-        """The version of the queries that run."""
+        return self.registry.program
 
     @property
     @abstractmethod
@@ -83,8 +98,24 @@ class Committing(ABC, Generic[P]):
         """What the plan of the queries should cost."""
 
     @abstractmethod
-    def _change(self, seq: int) -> None:
-        """Take the changes asked for, before the step is made."""
+    def _fold(self, last: Manifest | None, version: int) -> P | None:
+        """The changes asked for since the last step as a new program; None without any."""
+
+    @abstractmethod
+    def _renumbered(self, program: P, version: int) -> P:
+        """The same program as another version."""
+
+    @abstractmethod
+    def _version(self, program: P, seq: int) -> Version:
+        """What is written down of a program that steps from this one on are made with."""
+
+    @abstractmethod
+    def _is_laid_out(self, written: Version) -> bool:
+        """Whether state looks as it did when a version was written."""
+
+    @abstractmethod
+    def _base(self, written: Version) -> tuple[Any, ...]:
+        """The queries that the run was started with that wrote a version."""
 
     @abstractmethod
     def _closing(self, last: Manifest | None) -> int | None:
@@ -126,7 +157,43 @@ class Committing(ABC, Generic[P]):
 
     def close(self) -> None:
         """Called once, after the last step."""
+        self.registry.close()
         self.sink.close()
+
+    def _change(self, seq: int) -> None:
+        """Take the changes asked for, and write down what the step is made with, unless that was done."""
+        written = self._written
+        settled = written is not None and written.seq == seq
+        self._lateness = written.lateness if written is not None and settled else self.lateness
+        folded = None if settled else self._fold(self.store.last, self._next_version)
+        if folded is None and written is not None and self._is_as_written(written, settled):
+            return
+        program = self._renumbered(self.program, self._next_version) if folded is None else folded
+        self._written = self._version(program, seq)
+        self.store.write_version(self._written)
+        self._next_version += 1
+        self._carry(program)
+        self.registry.commit(program)
+
+    def _is_as_written(self, written: Version, settled: bool) -> bool:
+        """Whether nothing has changed; what the run was started with may have, for the step after."""
+        given = (self.base, self._lateness, self._base_lateness)
+        before = (self._base(written), written.lateness, written.base_lateness)
+        return self._is_laid_out(written) and (settled or given == before)
+
+    def _carry(self, program: P) -> None:
+        """Make ready for steps of a program: tell the sink of its queries.
+
+        What is known of them is not worked out again.
+        """
+        known = self._schemas
+        self._schemas = {
+            q.name: known[q.name]
+            if q.name in known and known[q.name][0] is q
+            else (q, program.result_schema(q.name))
+            for q in program.queries
+        }
+        self.sink.open({name: schema for name, (_, schema) in self._schemas.items()}, self.stream)
 
     def _make(self, kind: str, batch_id: int, part: Part[P]) -> Progress:
         began = time.perf_counter()
@@ -151,7 +218,7 @@ class Committing(ABC, Generic[P]):
         done = time.perf_counter()
         return measured(
             outcome,
-            version=self.version,
+            version=self.program.version,
             queries=len(self.program.queries),
             cost=self.cost,
             seq=saved.seq,
@@ -173,25 +240,28 @@ class Committing(ABC, Generic[P]):
     def _publish(self, outcome: Outcome, saved: Saved, kind: str, batch_id: int, taken: int | None) -> None:
         last = self.store.last
         before = Seen(**last.seen) if last else Seen()  # type: ignore[arg-type]
-        layers = tuple(tuple(map(Layer.from_dict, report["layers"])) for report in outcome.reports)
         self.store.publish(
             Manifest(
                 seq=saved.seq,
                 token=saved.token,
                 kind=kind,
                 batch_id=batch_id,
-                version=self.version,
+                version=self.program.version,
                 buckets=self.buckets,
                 watermark=outcome.watermark,
                 seen=asdict(before + outcome.seen),
-                layers=layers,
+                layers=self._layers_of(outcome),
                 taken=taken,
-                watermarks=outcome.watermarks,
+                watermarks={**(last.watermarks if last else {}), **outcome.watermarks},
             )
         )
         self._history[saved.token] = saved.seq
         while len(self._history) > REMEMBERED:
             del self._history[next(iter(self._history))]
+
+    def _layers_of(self, outcome: Outcome) -> tuple[tuple[Layer, ...], ...]:
+        """The layers after a step."""
+        return tuple(tuple(map(Layer.from_dict, report["layers"])) for report in outcome.reports)
 
 
 def deliver_to(sink: Sink, results: Mapping[str, pa.Table], seq: int) -> None:

@@ -23,7 +23,11 @@ from weft.spark.sources import Batches, Part, names_of
 
 @dataclass(frozen=True)
 class StreamRows:
-    """Rows that Spark hands over: ``tag`` is the number of a row's stream, ``c<stream>_<n>`` its columns."""
+    """Rows that Spark hands over: ``tag`` is the number of a row's stream, its columns have their own names
+    there: ``columns``, by stream."""
+
+    tags: Mapping[str, int]
+    columns: Mapping[str, Mapping[str, str]]
 
     def chunks(
         self, batches: Iterator[pa.RecordBatch], task: int, joins: Joins
@@ -31,10 +35,10 @@ class StreamRows:
         """The rows of each stream; a task has mostly those of one."""
         found: dict[str, list[Chunk]] = {stream: [] for stream in joins.streams}
         for batch in batches:
-            for number, (stream, schema) in enumerate(joins.schemas.items()):
-                mine = batch.filter(pc.equal(batch.column("tag"), number))
+            for stream, schema in joins.schemas.items():
+                mine = batch.filter(pc.equal(batch.column("tag"), self.tags[stream]))
                 if mine.num_rows:
-                    columns = [mine.column(f"c{number}_{n}") for n in range(len(schema))]
+                    columns = [mine.column(self.columns[stream][name]) for name in schema.names]
                     table = pa.Table.from_arrays(columns, names=schema.names).cast(schema)
                     found[stream].append(Chunk(table))
         for stream, chunks in found.items():
@@ -61,30 +65,40 @@ class StreamFiles:
 
 
 class FrameStreams:
-    """Streaming DataFrames, each in columns of its own."""
+    """Streaming DataFrames, each in columns of its own: all of them, for a join that comes may read any."""
 
-    def __init__(self, frames: Mapping[str, DataFrame], joins: Joins) -> None:
+    def __init__(self, frames: Mapping[str, DataFrame]) -> None:
+        self.tags = {stream: number for number, stream in enumerate(sorted(frames))}
+        self.columns: dict[str, dict[str, str]] = {}
         tagged = []
-        for number, (stream, schema) in enumerate(joins.schemas.items()):
-            quoted = ["`" + name.replace("`", "``") + "`" for name in schema.names]
+        for stream, number in self.tags.items():
+            names = frames[stream].columns
+            self.columns[stream] = {name: f"c{number}_{n}" for n, name in enumerate(names)}
+            quoted = ["`" + name.replace("`", "``") + "`" for name in names]
             columns = [col(name).alias(f"c{number}_{n}") for n, name in enumerate(quoted)]
             tagged.append(frames[stream].select(lit(number).alias("tag"), *columns))
         with surfaced():
             self.frame = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), tagged)
 
     def parts(self, batch: DataFrame, taken: int) -> Iterator[Part[Joins]]:
-        """The batch as it is."""
-        yield Part(lambda joins: (batch, StreamRows(), ()))
+        """The rows and columns of the batch that are read."""
+        yield Part(lambda joins: self._rows(batch, joins))
+
+    def _rows(self, batch: DataFrame, joins: Joins) -> tuple[DataFrame, JoinInput, tuple[str, ...]]:
+        read = [self.columns[s][name] for s, schema in joins.schemas.items() for name in schema.names]
+        mine = batch.where(col("tag").isin([self.tags[stream] for stream in joins.streams]))
+        return mine.select("tag", *read), StreamRows(self.tags, self.columns), ()
 
 
 class FilesStreams:
     """Files of several streams as they arrive: Spark finds them and keeps offsets, tasks read them."""
 
-    def __init__(self, files: Mapping[str, Files], spark: SparkSession, joins: Joins) -> None:
+    def __init__(self, files: Mapping[str, Files], spark: SparkSession) -> None:
         self.files, self.spark = files, spark
+        self.tags = {stream: number for number, stream in enumerate(sorted(files))}
         names = [
             names_of(files[stream], spark).select(lit(number).alias("tag"), "path", "length")
-            for number, stream in enumerate(joins.streams)
+            for stream, number in self.tags.items()
         ]
         self.frame = reduce(DataFrame.union, names)
 
@@ -92,14 +106,14 @@ class FilesStreams:
         """The batch's files, all at once."""
         yield Part(lambda joins: self._rows(batch, joins))
 
-    def _rows(self, batch: DataFrame, program: Joins) -> tuple[DataFrame, JoinInput, tuple[str, ...]]:
-        """The files, shared out to tasks."""
+    def _rows(self, batch: DataFrame, joins: Joins) -> tuple[DataFrame, JoinInput, tuple[str, ...]]:
+        """The files of streams that are read, shared out to tasks."""
         found = sorted((row.tag, row.path, row.length) for row in batch.collect())
         tasks = self.spark.sparkContext.defaultParallelism
         shares: list[tuple[str, Sequence[Split]]] = []
         skipped: list[str] = []
-        for number, stream in enumerate(program.streams):
-            files = [Found(path, size) for tag, path, size in found if size and tag == number]
+        for stream in joins.streams:
+            files = [Found(path, size) for tag, path, size in found if size and tag == self.tags[stream]]
             if files:
                 mine, left_out = self.files[stream].splits(files, tasks)
                 shares += [(stream, share) for share in mine]
@@ -108,8 +122,8 @@ class FilesStreams:
         return one_task(batch.sparkSession, max(1, len(shares))), input, tuple(skipped)
 
 
-def batches_of(sources: Mapping[str, DataFrame | Files], spark: SparkSession, joins: Joins) -> Batches[Joins]:
-    """What drives the streams that the joins read."""
+def batches_of(sources: Mapping[str, DataFrame | Files], spark: SparkSession) -> Batches[Joins]:
+    """What drives all streams."""
     frames = {s: f for s, f in sources.items() if isinstance(f, DataFrame)}
     files = {s: f for s, f in sources.items() if isinstance(f, Files)}
     if frames and files:
@@ -117,4 +131,4 @@ def batches_of(sources: Mapping[str, DataFrame | Files], spark: SparkSession, jo
             f"{', '.join(frames)} is a DataFrame, but {', '.join(files)} is of files; "
             "give all streams as DataFrames, or all as weft.Files"
         )
-    return FrameStreams(frames, joins) if frames else FilesStreams(files, spark, joins)
+    return FrameStreams(frames) if frames else FilesStreams(files, spark)

@@ -2,84 +2,144 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
+from weft.engine.final import closing_time
 from weft.engine.manifest import Layer, Manifest
 from weft.engine.partial import Seen
-from weft.engine.store import SliceStore
-from weft.joins.state import Joins, Marks
-from weft.query import RESULT_TIME
-from weft.sinks import Sink
+from weft.engine.versions import Version
+from weft.joins.live import JoinRegistry, Moment
+from weft.joins.state import Joins
+from weft.query import RESULT_TIME, JoinQuery
+from weft.query_json import join_from_dict
 from weft.spark.committing import Committing
 from weft.spark.failure import surfaced
 from weft.spark.inputs import NoRows
 from weft.spark.job import Outcome, one_task, outcome_of, plan_tasks
-from weft.spark.join_tasks import JoinBucketTask, JoinMapTask, JoinStep
-from weft.spark.payload import from_batches
+from weft.spark.join_tasks import PASSED, JoinBucketTask, JoinMapTask, JoinStep, ResultsTask, passed
+from weft.spark.payload import ROWS, Parcel, from_batches
 from weft.spark.session import shipping
-from weft.spark.step import Carried, Saved
+from weft.spark.step import Carried, Saved, Step
+from weft.spark.steps import layers_for
+from weft.spark.tasks import BucketTask
+
+RESULTS = ""
+"""Where the watermark of the joins' results is among those of the streams."""
 
 
 class JoinSteps(Committing[Joins]):
-    """The steps of joins, the same from the first to the last."""
+    """The steps of joins, which come and go. Layers are those of the joins, then those of queries over
+    their results, if there are any."""
 
-    version = 1
+    registry: JoinRegistry
     cost = 0.0  # the rates of the streams are not known
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        joins: Joins,
-        store: SliceStore,
-        sink: Sink,
-        lateness: int,
-        stream: str,
-        buckets: int,
-    ) -> None:
-        super().__init__(spark, store, sink, lateness, stream, buckets)
-        self.joins, self._carried = joins, Carried(joins)
-        results = {name: schema for program in joins.programs for name, schema in program.results.items()}
-        sink.open({q.name: results[q.name] for q in joins.queries}, stream)
+    def _fold(self, last: Manifest | None, version: int) -> Joins | None:
+        return self.registry.fold(_moment(last), version)
 
-    @property
-    def program(self) -> Joins:
-        """What runs."""
-        return self.joins
+    def _renumbered(self, program: Joins, version: int) -> Joins:
+        return program.renumbered(version)
 
-    def _change(self, seq: int) -> None:
-        """Nothing changes."""
+    def _version(self, program: Joins, seq: int) -> Version:
+        joins = self.registry.streams.to_data(program, self.base)
+        return Version.of(program.results, seq, (), self._lateness, self._base_lateness, joins)
 
-    def _marks(self) -> Marks:
-        last = self.store.last
-        return {stream: last.watermarks[stream] if last else None for stream in self.joins.streams}
+    def _is_laid_out(self, written: Version) -> bool:
+        about = self.registry.streams.to_data(self.program, ())
+        return (
+            written.joins is not None
+            and self.program.results.layout == written.layout
+            and all(about[name] == written.joins[name] for name in ("layout", "ends"))
+        )
+
+    def _base(self, written: Version) -> tuple[JoinQuery, ...]:
+        return () if written.joins is None else tuple(map(join_from_dict, written.joins["base"]))
+
+    def _carry(self, program: Joins) -> None:
+        super()._carry(program)
+        self._carried, self._results = Carried(program), Carried(program.results)
 
     def _closing(self, last: Manifest | None) -> int | None:
         """After all rows so far: no result waits for a stream that is behind."""
         if last is None or last.seen["max_time"] is None:
             return None
-        known = [mark for mark in last.watermarks.values() if mark is not None]
+        known = [mark for stream, mark in last.watermarks.items() if stream != RESULTS and mark is not None]
         return max(last.seen["max_time"] + 1, *known)
 
     def _layers(self, last: Manifest) -> tuple[tuple[Layer, ...], ...]:
-        return last.layers
+        # Joins that come later need no row for longer than those for which it counts.
+        results = layers_for(self.program.results, last.layers[self.buckets :], self.store)
+        return (*last.layers[: self.buckets], *results)
 
     def _run(self, frame: DataFrame, input: Any, saved: Saved, until: int | None) -> Outcome:
-        step = JoinStep(self.buckets, self._marks(), self.lateness, until, saved)
-        bucket = JoinBucketTask(self._carried, step)
+        at = _moment(self.store.last)
+        marks = {stream: at.marks.get(stream) for stream in self.program.streams}
+        joined = replace(saved, layers=saved.layers[: self.buckets])
+        step = JoinStep(self.buckets, marks, at.results, self._lateness, until, joined)
         with surfaced(), shipping(frame.sparkSession):
-            job = plan_tasks(frame, JoinMapTask(self._carried, step, input), bucket, self.buckets)
+            maps = JoinMapTask(self._carried, step, input)
+            job = plan_tasks(frame, maps, JoinBucketTask(self._carried, step), self.buckets)
+            if self.program.results.entries:
+                job = job.repartitionById(self.buckets, "bucket").mapInArrow(
+                    ResultsTask(self._answering(saved, at, until)), ROWS
+                )
             parcels = list(from_batches([job.toArrow()]))
         if not parcels:  # Spark plans nothing at all for a frame without partitions
             return self._run(one_task(frame.sparkSession), NoRows(), saved, until)
-        found = outcome_of(parcels, self.joins.queries)
+        return self._outcome(parcels, at)
+
+    def _answering(self, saved: Saved, at: Moment, until: int | None) -> BucketTask:
+        """The task that answers the queries over results, whose watermark is that of all streams."""
+        if until is not None and at.latest is not None:
+            until = closing_time(self.program.results, at.latest)
+            until = until if at.results is None else max(until, at.results)
+        mine = replace(saved, layers=saved.layers[self.buckets :], about="results")
+        return BucketTask(self._results, Step(self.buckets, at.results, 0, until, mine))
+
+    def _outcome(self, parcels: Sequence[Parcel], at: Moment) -> Outcome:
+        """What joins gave, and what the queries over their results answered."""
+        answered = [p for p in parcels if p.tag > PASSED]
+        aggregated = bool(self.program.results.entries)
+        own = [passed(p) for p in parcels if p.tag <= PASSED] if aggregated else answered
+        found = outcome_of(own, self.program.queries)
         bad = Seen(bad=sum(report["bad"] for report in found.reports))
         results = {name: _in_order(table) for name, table in found.results.items()}
-        return replace(found, results=results, seen=found.seen + bad)
+        marks, reports, seen = {**found.watermarks, RESULTS: at.results}, found.reports, found.seen + bad
+        if aggregated:
+            over = outcome_of(answered, self.program.results.queries)
+            results |= over.results
+            marks[RESULTS] = over.watermark
+            seen += Seen(late=over.seen.late, bad=over.seen.bad)
+            reports = tuple(map(_together, reports, over.reports))
+        return replace(found, results=results, seen=seen, reports=reports, watermarks=marks)
+
+    def _layers_of(self, outcome: Outcome) -> tuple[tuple[Layer, ...], ...]:
+        over = [report["over"] for report in outcome.reports if "over" in report]
+        return (
+            *super()._layers_of(outcome),
+            *(tuple(map(Layer.from_dict, report["layers"])) for report in over),
+        )
+
+
+def _moment(last: Manifest | None) -> Moment:
+    """How far the stream has come."""
+    if last is None:
+        return Moment()
+    marks = {stream: mark for stream, mark in last.watermarks.items() if stream != RESULTS}
+    return Moment(last.seen["max_time"], marks, last.watermarks.get(RESULTS))
+
+
+def _together(joined: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """The report of a bucket of joins, with that of the same bucket of queries over results."""
+    sums = {name: joined[name] + over[name] for name in ("rows", "bytes")}
+    seconds = {**joined["seconds"], **{f"results {name}": s for name, s in over["seconds"].items()}}
+    return {**joined, **sums, "seconds": seconds, "choices": over["choices"], "over": over}
 
 
 def _in_order(table: pa.Table) -> pa.Table:

@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from weft.engine.compile import check_names
-from weft.engine.manifest import seal, unseal
 from weft.engine.store import SliceStore
-from weft.errors import CheckpointError, JobError, QueryError
+from weft.errors import CheckpointError, JobError
 from weft.files import Files
-from weft.filesystem import join, resolve, write_atomically
 from weft.join_run import time_of
-from weft.joins.explain import ChainPlan, choose_ends, plan_chain
-from weft.joins.member import Member, sharing
-from weft.joins.program import compile_joins
+from weft.joins.explain import ChainPlan, plan_chain
+from weft.joins.live import JoinRegistry, Streams
 from weft.joins.rates import assumed
-from weft.joins.rows import OWN
 from weft.joins.state import Joins
-from weft.query import JoinQuery, Query, columns_of
-from weft.query_json import canonical
+from weft.optimize import LivePlanner
+from weft.query import JoinQuery
+from weft.query_json import join_from_dict
+from weft.sinks import CheckingSink, Sink
+from weft.spark.join_steps import JoinSteps
 from weft.spark.prepare import schema_of
 from weft.spark.run import Running
 
 
 class JoinStream(Running[Joins]):
-    """A stream of joins, the same ones from its start to its end."""
+    """A stream of joins, and of windowed aggregates of their results."""
+
+    _steps: JoinSteps
 
     def queries(self) -> tuple[JoinQuery, ...]:
         """The joins that are answered."""
@@ -43,100 +42,32 @@ class JoinStream(Running[Joins]):
         ]
 
 
-def compile_stream(
+def streams_of(
     sources: Mapping[str, DataFrame | Files],
-    queries: Sequence[JoinQuery | Query],
     time: str | Mapping[str, str],
+    planner: LivePlanner,
     strict: bool,
-) -> Joins:
-    """Check joins against their streams, and make them ready."""
-    asked = [_join(query) for query in queries]
-    check_names(asked)
-    read = sorted({stream for query in asked for stream in query.streams})
-    for stream in read:
-        if stream not in sources:
-            raise JobError(f"there is no source of the stream {stream!r}; given are {', '.join(sources)}")
-    whole = {s: _schema(s, sources[s]) for s in read}
-    times = {s: time if isinstance(time, str) else time_of(time, s) for s in read}
-    groups = sharing(asked)
-    for each in (m for members in groups for m in members):
-        compile_joins([each], whole, times, strict)  # one by one, so that an error names the query
-    programs = tuple(compile_joins(members, whole, times, strict) for members in groups)
-    ends = tuple(choose_ends(members, "mem-opt", assumed(members)) for members in groups)
-    needed: dict[str, set[str]] = {stream: {times[stream]} for stream in read}
-    for members in groups:
-        for each in members:
-            for stream, columns in _columns(each):
-                needed[stream] |= columns
-    for stream, names in needed.items():
-        for name in sorted(names & set(OWN)):
-            raise JobError(f"column {name!r} of {stream!r} has a name that weft uses itself; rename it")
-    schemas = {s: pa.schema([f for f in whole[s] if f.name in needed[s]]) for s in read}
-    return Joins(tuple(asked), programs, ends, times, schemas)
+    buckets: int,
+) -> Streams:
+    """What joins of these sources are made ready for."""
+    schemas = {s: _schema(s, source) for s, source in sorted(sources.items())}
+    times = {s: time if isinstance(time, str) else time_of(time, s) for s in schemas}
+    return Streams(schemas, times, planner, strict, buckets)
 
 
-def check_same(store: SliceStore, joins: Joins) -> None:
-    """Write down what a checkpoint's state is of; refuse to go on with anything else."""
-    about = _about(joins)
-    system, path = resolve(join(store.place, "joins.json"))
-    if store.last is None:
-        write_atomically(system, path, seal(about))
-        return
-    try:
-        with system.open_input_file(path) as source:
-            before = unseal(source.read())
-    except OSError as error:
-        raise CheckpointError(
-            f"checkpoint '{store.place}' is not of joins; use another checkpoint directory"
-        ) from error
-    for name in ("queries", "times", "types"):
-        if before[name] != about[name]:
-            what = {"queries": "joins", "times": "time columns", "types": "columns or types"}[name]
-            raise CheckpointError(
-                f"checkpoint '{store.place}' belongs to a stream with other {what}; use another checkpoint "
-                "directory, or the same joins and streams"
-            )
-
-
-def _about(joins: Joins) -> dict[str, Any]:
-    return {
-        "queries": [
-            {
-                "name": q.name,
-                "sides": [[s.stream, s.alias, s.range] for s in q.sides],
-                "selections": [canonical(e) for e in q.selections],
-                "conditions": [canonical(e) for e in q.conditions],
-                "outputs": [[o.alias, canonical(o.expr)] for o in q.outputs],
-            }
-            for q in joins.queries
-        ],
-        "times": dict(joins.times),
-        "types": {s: {f.name: str(f.type) for f in schema} for s, schema in joins.schemas.items()},
-    }
-
-
-def _join(query: JoinQuery | Query) -> JoinQuery:
-    if isinstance(query, Query):
-        raise QueryError(
-            "a stream of joins cannot answer window queries beside them",
-            query=query.name,
-            hint="give it a weft.stream of its own, over one source",
-        )
-    if query.aggregate is not None:
-        raise QueryError(
-            "a join on Spark cannot be aggregated in the same stream",
-            query=query.name,
-            hint="select its rows, and aggregate them in a second weft.stream over the sink's table",
-        )
-    return query
-
-
-def _columns(member: Member) -> Iterable[tuple[str, frozenset[str]]]:
-    """What is read of each stream: for conditions and outputs, and for selections."""
-    for side, stream, selection in zip(member.sides, member.streams, member.selections):
-        yield stream, member.columns(side)
-        if selection is not None:
-            yield stream, columns_of(selection)
+def registry_of(store: SliceStore, streams: Streams, base: tuple[JoinQuery, ...], sink: Sink) -> JoinRegistry:
+    """The joins that a run begins with, or goes on with over a checkpoint."""
+    accept = sink.check if isinstance(sink, CheckingSink) else None
+    before = store.version()
+    if before is None:
+        return JoinRegistry(streams.joins(base), streams, accept)
+    if before.joins is None:
+        raise CheckpointError(f"checkpoint '{store.place}' is not of joins; use another checkpoint directory")
+    streams.check(before.joins, store.place)
+    running = streams.restored(before.joins, before.version, before.origins)
+    registry = JoinRegistry(running, streams, accept)
+    registry.rebase(map(join_from_dict, before.joins["base"]), base)
+    return registry
 
 
 def _schema(stream: str, source: DataFrame | Files) -> pa.Schema:

@@ -3,29 +3,32 @@
 A map task reads rows of the streams and makes them ready for the chains: selections evaluated, codes looked
 up, those that can join nothing left out. Where a chain's condition has an equality, a row goes to the bucket
 of its code; elsewhere it goes to all buckets, probes what each has kept, and is kept by one. A bucket task
-joins, and keeps its share of every chain.
+joins, and keeps its share of every chain. Where results are aggregated, it also runs ``partial`` over them,
+and the bucket tasks of window queries follow behind a second shuffle.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from weft.engine.partial import Seen
+from weft.engine.partial import Seen, partial
+from weft.engine.sharing import total
 from weft.files import Chunk
 from weft.joins.chain import Chain
 from weft.joins.clock import Clock, Timed
+from weft.joins.feeds import feed_rows
 from weft.joins.state import PARTS, Joins, JoinState, Marks, add_layer, buckets_of, splits
 from weft.joins.stored import pack_rows
 from weft.spark import cache
 from weft.spark.payload import NOTE, Parcel, from_batches, note, to_batches, wrap
 from weft.spark.step import Carried, Saved
-from weft.spark.tasks import Laps, attempt, one_batch, partition, tidy
+from weft.spark.tasks import BucketTask, Laps, attempt, one_batch, partition, tidy
 
 
 class JoinInput(Protocol):
@@ -42,11 +45,13 @@ class JoinInput(Protocol):
 class JoinStep:
     """One step: the streams' watermarks before it, and where the state is kept.
 
-    ``until``, where given, is every watermark after the step, whatever the rows say.
+    ``until``, where given, is every watermark after the step, whatever the rows say. ``results`` is the
+    watermark of the joins' results.
     """
 
     buckets: int
     marks: Marks
+    results: int | None
     lateness: int
     until: int | None
     saved: Saved
@@ -91,10 +96,9 @@ class JoinMapTask:
             skipped += chunk.skipped
             for number, side in joins.sides[stream]:
                 yield from self._shares(chains[number], side, timed, number * PARTS + side, origin)
-        first = joins.streams[0]
-        seen[first] += Seen(bad=sum(chain.counts.bad for chain in chains))
         said = {
             "seen": {s: asdict(each) for s, each in seen.items()},
+            "bad": sum(chain.counts.bad for chain in chains),
             "skipped": skipped,
             "seconds": time.perf_counter() - began,
         }
@@ -147,14 +151,14 @@ class JoinBucketTask:
         results, fresh = state.step(arrived, marks, step.buckets)
         laps.lap("join")
         known = [mark for mark in marks.values() if mark is not None]
-        now = min(known) if len(known) == len(marks) else None
+        now = min(known) if known and len(known) == len(marks) else None
         before = saved.layers[bucket] if saved.layers else ()
         named = (saved.seq, f"{saved.token}-{attempt()}")
-        layers = add_layer(saved.place, before, fresh, bucket, named, now)
+        layers = add_layer(saved.place, before, fresh, bucket, named, now, joins)
         cache.keep(saved, bucket, state)
         laps.lap("save")
         report: dict[str, Any] = {
-            "seen": asdict(sum(seen.values(), Seen())),
+            "seen": asdict(sum(seen.values(), Seen(bad=sum(n["bad"] for n in notes)))),
             "watermark": now,
             "watermarks": marks,
             "state": how,
@@ -167,16 +171,72 @@ class JoinBucketTask:
             "bytes": state.bytes,
             "seconds": laps.laps,
         }
-        yield note(report, bucket=bucket, origin=bucket)
+        mine = [note(report, bucket=bucket, origin=bucket)]
         for number, query in enumerate(joins.queries):
             if query.name in results:
-                yield from wrap(results[query.name], bucket=bucket, tag=number, origin=bucket)
+                mine += wrap(results[query.name], bucket=bucket, tag=number, origin=bucket)
+        if not joins.results.entries:
+            yield from mine
+            return
+        yield from map(passed, mine)
+        yield from self._partials(joins, results, now, bucket)
 
     def _state(self, joins: Joins, bucket: int) -> tuple[JoinState, str]:
         """The bucket's state after the last step, and how it was had."""
         state, newer, how = cache.find(self.step.saved, bucket)
         if state is None:
             state = JoinState(joins, bucket)
+        elif state.joins.version != joins.version:
+            state = state.moved(joins, self.step.marks)
         if how != "held":
             state.catch_up(self.step.saved.place, newer, self.step.marks)
         return state, how
+
+    def _partials(
+        self, joins: Joins, results: Mapping[str, pa.Table], now: int | None, bucket: int
+    ) -> Iterator[Parcel]:
+        """The partials of the results that are aggregated, and a note of how far results have come."""
+        began = time.perf_counter()
+        rows = feed_rows(
+            {id: results[n] for n, id in joins.feeds.items() if n in results}, joins.results.schema
+        )
+        made = partial(rows, joins.results, self.step.results, self.step.buckets)
+        seen = replace(made.seen, max_time=now)
+        said: dict[str, Any] = {
+            "seen": asdict(seen),
+            "skipped": [],
+            "choices": [asdict(c) for c in total(made.choices)],
+        }
+        said["seconds"] = time.perf_counter() - began
+        for to in range(self.step.buckets):
+            yield note(said, bucket=to, origin=bucket)
+        for piece in made.pieces:
+            yield from wrap(piece.table, bucket=piece.bucket, tag=piece.grouping, origin=bucket)
+
+
+@dataclass(frozen=True)
+class ResultsTask:
+    """Partials of results in, answers of the queries over them out; what joins gave passes by."""
+
+    answer: BucketTask
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Called by Spark with the parcels of one bucket."""
+        parcels = list(from_batches(batches))
+        yield from to_batches(p for p in parcels if p.tag <= PASSED)
+        yield from self.answer(to_batches(p for p in parcels if p.tag > PASSED))
+
+
+PASSED = -16
+"""The tag of a note that passes by; those of results are below it."""
+
+
+def passed(parcel: Parcel) -> Parcel:
+    """A parcel that passes by the tasks behind, and that parcel as it was.
+
+    >>> [passed(Parcel(0, tag, 0, None)).tag for tag in (-1, 0, 1)]
+    [-16, -17, -18]
+    >>> [passed(passed(Parcel(0, tag, 0, None))).tag for tag in (-1, 0, 1)]
+    [-1, 0, 1]
+    """
+    return replace(parcel, tag=PASSED - 1 - parcel.tag)

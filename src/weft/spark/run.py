@@ -16,10 +16,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from weft.background import POLL, Background
-from weft.builder import QueryBuilder
 from weft.duration import parse_duration
+from weft.engine.changes import Change
 from weft.engine.program import Program
-from weft.engine.registry import Change
 from weft.plan import Plan
 from weft.progress import Progress
 from weft.query import Query
@@ -33,7 +32,10 @@ REMEMBERED = 1000
 
 
 class Running(Background, Generic[P]):
-    """A stream that runs until it ends, fails or is stopped; ``with`` stops it at the end of the block."""
+    """A stream that runs until it ends, fails or is stopped; ``with`` stops it at the end of the block.
+
+    Queries may come and go while it runs.
+    """
 
     def __init__(
         self,
@@ -65,6 +67,37 @@ class Running(Background, Generic[P]):
     def last_progress(self) -> Progress | None:
         """What the latest step did."""
         return self._progress[-1] if self._progress else None
+
+    @property
+    def program(self) -> P:
+        """What runs, compiled."""
+        return self._steps.program
+
+    def joined(self, name: str) -> Change:
+        """How a query that is answered came to be: from when on it is exact."""
+        return self._steps.registry.joined(name)
+
+    def add(self, query: Any, name: str | None = None) -> Future[Change]:
+        """Let a query (or one in SQL) join with the next batch; what is wrong with it is raised at once.
+
+        The future has a ``Change`` once a batch has taken it: from when on the query is exact.
+        """
+        return self._steps.registry.add(query, name)
+
+    def drop(self, name: str) -> Future[Change]:
+        """Let a query leave before the next batch; its open windows are not answered."""
+        return self._steps.registry.drop(name)
+
+    def replace(self, query: Any, name: str | None = None) -> Future[Change]:
+        """Let a query take the place of the one of its name, with the next batch."""
+        return self._steps.registry.replace(query, name)
+
+    def set_lateness(self, lateness: str | datetime.timedelta) -> None:
+        """Wait for so long for rows out of order, from the next batch on; the watermark never goes back.
+
+        It holds for runs that go on with the checkpoint, until one is started with another ``lateness``.
+        """
+        self._steps.lateness = parse_duration(lateness, "lateness")
 
     def stop(self) -> None:
         """Stop after the step that is being made; windows still open stay so, for the next run."""
@@ -128,14 +161,9 @@ class Running(Background, Generic[P]):
 
 
 class Run(Running[Program]):
-    """A stream of window queries, which may come and go while it runs."""
+    """A stream of window queries."""
 
     _steps: Steps
-
-    @property
-    def program(self) -> Program:
-        """What runs, compiled."""
-        return self._steps.program
 
     @property
     def plan(self) -> Plan:
@@ -145,28 +173,6 @@ class Run(Running[Program]):
     def queries(self) -> tuple[Query, ...]:
         """The queries that are answered."""
         return self._steps.program.queries
-
-    def add(self, query: Query | QueryBuilder | str, name: str | None = None) -> Future[Change]:
-        """Let a query (or one in SQL) join with the next batch; what is wrong with it is raised at once.
-
-        The future has a ``Change`` once a batch has taken it: from which window on the query is exact.
-        """
-        return self._steps.registry.add(query, name)
-
-    def drop(self, name: str) -> Future[Change]:
-        """Let a query leave before the next batch; its open windows are not answered."""
-        return self._steps.registry.drop(name)
-
-    def replace(self, query: Query | QueryBuilder | str, name: str | None = None) -> Future[Change]:
-        """Let a query take the place of the one of its name, with the next batch."""
-        return self._steps.registry.replace(query, name)
-
-    def set_lateness(self, lateness: str | datetime.timedelta) -> None:
-        """Wait for so long for rows out of order, from the next batch on; the watermark never goes back.
-
-        It holds for runs that go on with the checkpoint, until one is started with another ``lateness``.
-        """
-        self._steps.lateness = parse_duration(lateness, "lateness")
 
     def replace_table(self, name: str, table: TableSource) -> None:
         """Join another table under this name, from the next batch on; JobError if it cannot be used."""

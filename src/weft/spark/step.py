@@ -22,6 +22,7 @@ class Saved:
 
     ``seq`` and ``token`` name the step being made; ``before`` is the token of the last one, ``history``
     has the tokens of recent steps, so that a worker can tell how old the state is that it still holds.
+    ``about`` tells states apart where a bucket has several.
     """
 
     place: str
@@ -30,6 +31,7 @@ class Saved:
     before: str | None
     layers: tuple[tuple[Layer, ...], ...]
     history: Mapping[str, int]
+    about: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from weft.engine.final import closing_time
@@ -16,6 +15,7 @@ from weft.engine.migrate import Migration
 from weft.engine.partial import Seen
 from weft.engine.program import Program
 from weft.engine.registry import Registry
+from weft.engine.sharing import Choice, total
 from weft.engine.store import SliceStore
 from weft.engine.versions import Version
 from weft.query import Query
@@ -29,8 +29,9 @@ from weft.tables import Tables
 
 
 class Steps(Committing[Program]):
-    """The steps of window queries, which come and go; ``late`` is a sink for late rows. ``lateness`` may be
-    set at any time, and holds from the next step on."""
+    """The steps of window queries; ``late`` is a sink for late rows."""
+
+    registry: Registry
 
     def __init__(
         self,
@@ -44,29 +45,11 @@ class Steps(Committing[Program]):
         tables: Tables,
         late: Sink | None = None,
     ) -> None:
-        super().__init__(spark, store, sink, lateness, stream, registry.program.buckets)
-        self.registry, self.base, self.tables, self.late = registry, base, tables, late
-        self._carried = Carried(registry.program)
+        self.tables, self.late = tables, late
+        super().__init__(spark, registry, store, sink, lateness, stream, registry.program.buckets, base)
         self._sender = Sender(spark, tables)
-        self._written, self._next_version = store.version(), store.next_version()
-        self._schemas: dict[str, tuple[Query, pa.Schema]] = {}
-        self._base_lateness = self._lateness = self.lateness = lateness
-        if self._written is not None and self._written.base_lateness == lateness:
-            # What was set while it ran holds on, unless it is now started with another.
-            self.lateness = self._written.lateness
-        self._open_sink(registry.program)
         if late is not None:
             late.open({LATE_ROWS: late_schema(registry.program.schema)}, stream)
-
-    @property
-    def program(self) -> Program:
-        """What runs."""
-        return self.registry.program
-
-    @property
-    def version(self) -> int:
-        """The version of the queries that run."""
-        return self.program.version
 
     @property
     def cost(self) -> float:
@@ -75,7 +58,6 @@ class Steps(Committing[Program]):
 
     def close(self) -> None:
         """Called once, after the last step."""
-        self.registry.close()
         try:
             super().close()
         finally:
@@ -92,55 +74,35 @@ class Steps(Committing[Program]):
             keep_late=self.late is not None,
         )
         tables = self._sender.carried(self.program)
-        return run_job(frame, input, self.program, self._carried, step, tables)
+        outcome = run_job(frame, input, self.program, self._carried, step, tables)
+        choices = total(map(Choice.from_dict, outcome.reports[0]["choices"]))
+        self.registry.observe(choices, outcome.seen.max_time)
+        return outcome
 
     def _deliver(self, outcome: Outcome, seq: int) -> None:
         super()._deliver(outcome, seq)
         if self.late is not None:
             deliver_to(self.late, {} if outcome.late is None else {LATE_ROWS: outcome.late}, seq)
 
-    def _change(self, seq: int) -> None:
-        """Take the changes asked for, and write down what the step is made with, unless that was done."""
-        last, written = self.store.last, self._written
-        settled = written is not None and written.seq == seq
-        self._lateness = written.lateness if written is not None and settled else self.lateness
-        folded = None
-        if not settled:
-            seen = Seen(**last.seen) if last else Seen()  # type: ignore[arg-type]
-            folded = self.registry.fold(seen, last.watermark if last else None, self._next_version)
-        program = folded or self.program
-        if folded is None and written is not None and self._is_as_written(written, settled):
-            return
-        if folded is None:
-            program = replace(program, version=self._next_version)
-        self._written = Version.of(program, seq, self.base, self._lateness, self._base_lateness)
-        self.store.write_version(self._written)
-        self._next_version += 1
+    def _fold(self, last: Manifest | None, version: int) -> Program | None:
+        seen = Seen(**last.seen) if last else Seen()  # type: ignore[arg-type]
+        return self.registry.fold(seen, last.watermark if last else None, version)
+
+    def _renumbered(self, program: Program, version: int) -> Program:
+        return replace(program, version=version)
+
+    def _version(self, program: Program, seq: int) -> Version:
+        return Version.of(program, seq, self.base, self._lateness, self._base_lateness)
+
+    def _is_laid_out(self, written: Version) -> bool:
+        return self.program.layout == written.layout
+
+    def _base(self, written: Version) -> tuple[Query, ...]:
+        return written.base
+
+    def _carry(self, program: Program) -> None:
+        super()._carry(program)
         self._carried = Carried(program)
-        self._open_sink(program)
-        self.registry.commit(program)
-
-    def _is_as_written(self, written: Version, settled: bool) -> bool:
-        """Whether nothing has changed; what the run was started with may have, for the step after."""
-        if settled:
-            return self.program.layout == written.layout
-        given = (self.base, self._lateness, self._base_lateness)
-        return self.program.layout == written.layout and given == (
-            written.base,
-            written.lateness,
-            written.base_lateness,
-        )
-
-    def _open_sink(self, program: Program) -> None:
-        """Tell the sink of the queries that there are; what is known of them is not worked out again."""
-        known = self._schemas
-        self._schemas = {
-            q.name: known[q.name]
-            if q.name in known and known[q.name][0] is q
-            else (q, program.result_schema(q.name))
-            for q in program.queries
-        }
-        self.sink.open({name: schema for name, (_, schema) in self._schemas.items()}, self.stream)
 
     def _closing(self, last: Manifest | None) -> int | None:
         """The watermark that closes all windows of the queries there are now; it never goes back."""
@@ -151,9 +113,19 @@ class Steps(Committing[Program]):
 
     def _layers(self, last: Manifest) -> tuple[tuple[Layer, ...], ...]:
         """The layers after the last step, each kept as long as the queries of this one need it."""
-        if last.version == self.program.version:
-            return last.layers
-        migrations = {v: Migration(self.store.layout(v), self.program) for v in last.versions}
-        return tuple(
-            tuple(needed_anew(layer, migrations[layer.version]) for layer in layers) for layers in last.layers
+        return layers_for(self.program, last.layers, self.store)
+
+
+def layers_for(
+    program: Program, layers: tuple[tuple[Layer, ...], ...], store: SliceStore
+) -> tuple[tuple[Layer, ...], ...]:
+    """Layers of any version, each kept as long as a program needs it."""
+    others = {layer.version for some in layers for layer in some} - {program.version}
+    migrations = {version: Migration(store.layout(version), program) for version in others}
+    return tuple(
+        tuple(
+            needed_anew(layer, migrations[layer.version]) if layer.version in others else layer
+            for layer in some
         )
+        for some in layers
+    )

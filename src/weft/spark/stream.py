@@ -21,6 +21,7 @@ from weft.files import Files
 from weft.filesystem import join, uri
 from weft.join_builder import JoinBuilder
 from weft.join_run import built, time_of
+from weft.joins.live import read_join
 from weft.optimize import LivePlanner
 from weft.optimize.planner import window_query
 from weft.plan import Plan
@@ -29,7 +30,7 @@ from weft.query import JoinQuery, Query
 from weft.sinks import CheckingSink, Sink
 from weft.spark.join_sources import batches_of
 from weft.spark.join_steps import JoinSteps
-from weft.spark.join_stream import JoinStream, check_same, compile_stream
+from weft.spark.join_stream import JoinStream, registry_of, streams_of
 from weft.spark.pace import Pace
 from weft.spark.prepare import check_buckets, schema_of, session_of
 from weft.spark.run import Run
@@ -133,7 +134,18 @@ def stream(
                 raise JobError("static tables cannot be joined to joins of streams; leave tables= out")
             pace = _pace(lateness, idle_timeout, trigger, close_at_end)
             return _stream_joins(
-                source, asked, time, sink, pace, checkpoint, buckets, on_progress, spark, strict
+                source,
+                asked,
+                time,
+                sink,
+                pace,
+                checkpoint,
+                buckets,
+                on_progress,
+                spark,
+                strict,
+                strategy,
+                technique,
             )
         ((stream, source),) = source.items()
         queries = queries if isinstance(queries, Plan) else asked
@@ -188,18 +200,22 @@ def _stream_joins(
     on_progress: Callable[[Progress], Any] | None,
     spark: SparkSession | None,
     strict: bool,
+    strategy: str,
+    technique: str,
 ) -> JoinStream:
     """``stream`` for joins."""
-    joins = compile_stream(sources, queries, time, strict)
-    read = {stream: sources[stream] for stream in joins.streams}
-    session = session_of(read[joins.streams[0]], spark)
-    batches = batches_of(read, session, joins)
+    session = session_of(next(iter(sources.values())), spark)
+    base = tuple(map(read_join, queries))
+    check_names(base)
     kept, place = _place(checkpoint)
     store = SliceStore(place)
-    check_same(store, joins)
     buckets = store.last.buckets if store.last else check_buckets(buckets, session)
+    streams = streams_of(sources, time, LivePlanner(strategy, technique, buckets), strict, buckets)
+    delivered = as_sink(sink, session)
+    registry = registry_of(store, streams, base, delivered)
+    batches = batches_of(sources, session)
     named = store.stream if kept is None else "run"
-    steps = JoinSteps(session, joins, store, as_sink(sink, session), pace.lateness, named, buckets)
+    steps = JoinSteps(session, registry, store, delivered, pace.lateness, named, buckets, base)
     writer = pace.writer(batches.frame, place)
     return JoinStream(writer, steps, batches, pace.idle, pace.close_at_end, on_progress, kept)
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from weft.engine.registry import Change, joined, read_query
+from weft.engine.changes import Change
+from weft.engine.registry import joined, read_query
 from weft.errors import JobError, QueryError, UnknownQuery
 from weft.latest import LatestSink
 from weft.launch import Running
