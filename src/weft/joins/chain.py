@@ -85,8 +85,7 @@ class Chain(Sliced[Pairs]):
         for slices, kept_rows in zip(self.sides, stored):
             if kept_rows is not None:
                 slices.insert(kept_rows)
-        self.watermarks = list(watermarks)
-        self._purge()
+        self._advance(watermarks)
         return self._release()
 
     def reshape(self, ends: Sequence[Sequence[int]]) -> None:

@@ -130,8 +130,11 @@ def aligned(table: Sequence[Sequence[str]]) -> list[str]:
 def choose_ends(
     members: Sequence[Member], shape: str | float, rates: Rates, costs: Costs = COMPARISONS
 ) -> list[list[int]]:
-    """Where slices end by ``mem-opt``, by ``cpu-opt``, or with at most so many rows kept."""
-    if shape == "mem-opt":
+    """Where slices end by ``mem-opt``, by ``cpu-opt``, or with at most so many rows kept.
+
+    Those of a join of more than two streams end at every range.
+    """
+    if shape == "mem-opt" or len(members[0].sides) > 2:
         return mem_opt(members)
     if shape == "cpu-opt":
         return cpu_opt(members, rates, costs)

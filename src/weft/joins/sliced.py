@@ -117,8 +117,7 @@ class Sliced(ABC, Generic[W]):
             self.sides[side].insert(some)
         for waiting in found:
             self.union.add(waiting)
-        self.watermarks = list(watermarks)
-        self._purge()
+        self._advance(watermarks)
         if (now := self.now) is not None:
             self.union.release(now)  # these had gone out
 
@@ -199,6 +198,11 @@ class Sliced(ABC, Generic[W]):
         ranges = [m.ranges[side] for m in self.members]
         reach = self.signs[side if of is None else of].reach(ranges)
         return reach if self.push else np.full_like(reach, max(ranges))
+
+    def _advance(self, watermarks: Sequence[int | None]) -> None:
+        """Take note of what time it is, and let go what is too old."""
+        self.watermarks = list(watermarks)
+        self._purge()
 
     def _purge(self) -> None:
         for side, slices in enumerate(self.sides):

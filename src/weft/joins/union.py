@@ -55,7 +55,7 @@ class Union(Generic[W]):
 
     def __init__(self, concat: Callable[[Sequence[W]], W]) -> None:
         self.waiting: list[W] = []
-        self._concat = concat
+        self.concat = concat
 
     def add(self, found: W) -> None:
         """Let some wait."""
@@ -76,7 +76,7 @@ class Union(Generic[W]):
         self.waiting = waiting
         if not ready:
             return None
-        found = self._concat(ready)
+        found = self.concat(ready)
         return found, np.argsort(found.times, kind="stable")
 
 

@@ -11,8 +11,10 @@ from weft.engine.store import SliceStore
 from weft.errors import CheckpointError, JobError
 from weft.files import Files
 from weft.join_run import time_of
-from weft.joins.explain import ChainPlan, plan_chain
+from weft.joins.explain import plan_chain
 from weft.joins.live import JoinRegistry, Streams
+from weft.joins.multiway.explain import plan_multiway
+from weft.joins.plan import JoinPlan
 from weft.joins.rates import assumed
 from weft.joins.state import Joins
 from weft.optimize import LivePlanner
@@ -33,13 +35,16 @@ class JoinStream(Running[Joins]):
         """The joins that are answered."""
         return self._steps.program.queries
 
-    def explain(self) -> list[ChainPlan]:
-        """The chains that run, with what they should cost."""
-        joins = self._steps.program
-        return [
-            plan_chain(program.members, assumed(program.members), "mem-opt", ends=ends)
-            for program, ends in zip(joins.programs, joins.ends)
-        ]
+    def explain(self) -> list[JoinPlan]:
+        """The chains and the joins of more streams that run, with what they should cost."""
+        joins, book, found = self._steps.program, self._steps.book, list[JoinPlan]()
+        for program, ends in zip(joins.programs, joins.ends):
+            members, rates = program.members, assumed(program.members)
+            if len(program.sides) == 2:
+                found.append(plan_chain(members, rates, "mem-opt", ends=ends))
+            else:
+                found.append(plan_multiway(members, rates, book.page(program)))
+        return found
 
 
 def streams_of(

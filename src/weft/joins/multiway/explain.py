@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from weft.duration import format_duration
 from weft.joins.explain import aligned, described, few, heading
 from weft.joins.member import Member
-from weft.joins.multiway.join import MultiwayJoin
 from weft.joins.multiway.levels import Levels
-from weft.joins.multiway.orders import Orders, choose_orders, order_cost
+from weft.joins.multiway.orders import LEVEL_OF, Orders, Work, choose_orders, order_cost
 from weft.joins.rates import SECOND, Rates
 
 
@@ -89,9 +88,26 @@ class MultiwayPlan:
         return json.dumps(self.to_dict(), indent=2)
 
 
-def plan_multiway(
-    members: Sequence[Member], rates: Rates, running: MultiwayJoin | None = None
-) -> MultiwayPlan:
+class Measured(Protocol):
+    """What runs: its levels, its orders, and what the levels have done."""
+
+    @property
+    def levels(self) -> Levels:
+        """The levels."""
+        ...
+
+    @property
+    def orders(self) -> Orders:
+        """The order of each side."""
+        ...
+
+    @property
+    def work(self) -> Mapping[LEVEL_OF, Work]:
+        """What levels have done."""
+        ...
+
+
+def plan_multiway(members: Sequence[Member], rates: Rates, running: Measured | None = None) -> MultiwayPlan:
     """Joins through one state with what they should cost at these rates, in the orders of what runs.
 
     >>> import weft
@@ -102,7 +118,7 @@ def plan_multiway(
     >>> plan_multiway(members, assumed(members)).orders       # c and a have no condition of their own
     ((1, 2), (0, 2), (1, 0))
     """
-    work = running.work if running else {}
+    work: Mapping[LEVEL_OF, Work] = running.work if running else {}
     levels = running.levels if running else Levels(members)
     slices = _slices(members, rates)
     kept = _kept(slices, len(rates.rows))

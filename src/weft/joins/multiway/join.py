@@ -9,7 +9,7 @@ its parts to come.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -60,12 +60,36 @@ class MultiwayJoin(Sliced[Tuples]):
             if rows is not None:
                 self._probe(self.first(side, rows), frozenset((side,)), self.orders[side])
                 self.sides[side].insert(rows)
-        self.watermarks = list(watermarks)
-        self._purge()
+        self._advance(watermarks)
         seen = sum(self.counts.rows)
         if not self._fixed and seen >= self._next_choice:
             self._next_choice = seen + min(seen, MOST_BETWEEN)
             self.choose()
+        return self._release()
+
+    def round(self, number: int, start: int, tuples: Tuples, new: Mapping[int, Rows]) -> Iterator[Tuples]:
+        """What joined rows that began with a new row of side ``start`` come to in a round, the first is 0.
+
+        ``new`` are the rows of the same step that are to be kept here: those of a side before ``start`` are
+        met as if they had come before it.
+        """
+        order = self.orders[start]
+        bound, side = frozenset((start, *order[:number])), order[number]
+        runs = [kept for _, slice in self.sides[side] for kept in slice]
+        if side < start and side in new:
+            runs.append(Kept(new[side]))
+        return self.extend(tuples, self.levels.level(bound, side), runs)
+
+    def finish(
+        self, new: Mapping[int, Rows], results: Iterable[Tuples], watermarks: Sequence[int | None]
+    ) -> dict[str, pa.Table]:
+        """The end of a step in rounds: keep new rows, let results wait, give those that are due."""
+        self.fresh = []
+        for found in results:
+            self.found(found)
+        for side, rows in new.items():
+            self.sides[side].insert(rows)
+        self._advance(watermarks)
         return self._release()
 
     def choose(self) -> None:
