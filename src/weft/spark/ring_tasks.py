@@ -11,10 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-
 from weft.joins.multiway.join import MultiwayJoin
-from weft.joins.multiway.ring import Flight, nodes_of
+from weft.joins.multiway.ring import Flight
 from weft.joins.multiway.stored import pack_tuples, unpack_tuples
 from weft.joins.state import PARTS, Joins, JoinState, unpacked
 from weft.joins.stored import pack_rows
@@ -52,7 +50,10 @@ class RoundTask:
         parcels = sorted(from_batches(batches), key=lambda p: (p.tag, p.origin))
         state, _ = state_of(joins, self.step, node)
         bad = sum(chain.counts.bad for chain in state.chains)
-        flight = take_off(parcels, state, nodes) if not self.round else read_flight(parcels, state)
+        if self.round:
+            flight = read_flight(parcels, state)
+        else:
+            flight = Flight.begin(dict(_rows(parcels, state)), dict(_rings(state)), node, nodes)
         yield from (p for p in parcels if _passes(p, state))
         for (number, side), rows in flight.own.items():
             packed = pack_rows(rows, state.chains[number].signs[side])
@@ -68,19 +69,6 @@ class RoundTask:
         said = {"work": _work(state), "bad": sum(chain.counts.bad for chain in state.chains) - bad}
         yield from (_as(WORK, p) for p in [note(said, bucket=node, origin=node)])
         cache.put_back(self.step.saved, node, state)
-
-
-def take_off(parcels: Sequence[Parcel], state: JoinState, nodes: int) -> Flight:
-    """The first round: all new rows probe, and each is to be stored by one node."""
-    flight = Flight()
-    for (number, side), rows in _rows(parcels, state):
-        join = state.chains[number]
-        assert isinstance(join, MultiwayJoin)
-        flight.probes[number, side] = [join.first(side, rows)]
-        mine = np.flatnonzero(nodes_of(join.program, side, rows.times, nodes) == state.bucket)
-        if mine.size:
-            flight.own[number, side] = rows.take(mine)
-    return flight
 
 
 def read_flight(parcels: Sequence[Parcel], state: JoinState) -> Flight:

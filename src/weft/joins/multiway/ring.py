@@ -8,7 +8,7 @@ on one node, every result is found on one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -39,6 +39,20 @@ class Flight:
     own: dict[tuple[int, int], Rows] = field(default_factory=dict)
     probes: dict[tuple[int, int], list[Tuples]] = field(default_factory=dict)
     results: dict[int, list[Tuples]] = field(default_factory=dict)
+
+    @classmethod
+    def begin(
+        cls, new: Mapping[tuple[int, int], Rows], joins: Mapping[int, MultiwayJoin], node: int, nodes: int
+    ) -> Flight:
+        """The start of a step: all new rows probe here, and some of them are to be stored here."""
+        flight = cls()
+        for (number, side), rows in new.items():
+            join = joins[number]
+            flight.probes[number, side] = [join.first(side, rows)]
+            mine = np.flatnonzero(nodes_of(join.program, side, rows.times, nodes) == node)
+            if mine.size:
+                flight.own[number, side] = rows.take(mine)
+        return flight
 
     def fly(self, number: int, join: MultiwayJoin, round: int) -> Iterator[tuple[int, Tuples]]:
         """What the probes of one join come to in a round, with the side that each began with."""
