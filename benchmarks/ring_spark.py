@@ -24,16 +24,17 @@ from weft.sinks import MemorySink
 write = bench.load("join-spark").write
 
 NODES = (1, 2, 4)
-ROWS, QUICK_ROWS = 9_000, 1_500
+ROWS, QUICK_ROWS = 30_000, 3_000
 EQUAL_ROWS, QUICK_EQUAL_ROWS = 120_000, 20_000
 FILES = 4
 FEATURES = 6
-RADIUS = 0.3
+RADIUS = 0.2
 KEYS = 2_000
 RANGES = {"a": 12, "b": 8, "c": 10}
 """Seconds that rows of each stream wait."""
-START, STEP = 1_700_000_000_000_000, 10_000
-"""A row of each stream every 10 ms."""
+START = 1_700_000_000_000_000
+STEP, EQUAL_STEP = 2_500, 10_000
+"""Microseconds from row to row of each stream."""
 LATENESS = "1 second"
 BLOCK = 256
 
@@ -81,9 +82,8 @@ def run(quick: bool, progress: Progress) -> Result:
     with tempfile.TemporaryDirectory(prefix="weft-bench-") as name:
         folder = Path(name)
         progress("generating", 0, total)
-        similar, equal = (
-            {s: generate(many, seed) for seed, s in enumerate(RANGES)} for many in (rows, equal_rows)
-        )
+        similar = {s: generate(rows, STEP, seed) for seed, s in enumerate(RANGES)}
+        equal = {s: generate(equal_rows, EQUAL_STEP, seed) for seed, s in enumerate(RANGES)}
         for kind, streams in (("similar", similar), ("equal", equal)):
             (folder / kind).mkdir()
             for stream, generated in streams.items():
@@ -130,10 +130,10 @@ def figures(table: list[dict[str, Any]]) -> dict[str, float]:
     return found
 
 
-def generate(rows: int, seed: int) -> pa.Table:
+def generate(rows: int, step: int, seed: int) -> pa.Table:
     """A stream: rows in order of time, keys and features at random."""
     chance = np.random.default_rng(seed)
-    times = START + np.arange(rows) * STEP + chance.integers(0, STEP, rows)
+    times = START + np.arange(rows) * step + chance.integers(0, step, rows)
     return pa.table(
         {
             "ts": pa.array(times).cast(pa.timestamp("us", "UTC")),

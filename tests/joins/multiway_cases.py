@@ -17,6 +17,7 @@ CONDITIONS = (
     "a.k = c.k AND a.x + c.x = b.y",
     "abs(a.x - b.x) < 2 AND abs(b.y - c.y) <= 1.5",
     "abs(a.x + b.x - c.x) < 2",
+    "sqrt((a.x - b.x) * (a.x - b.x) + (a.y - c.y) * (a.y - c.y)) < 1.6 AND abs(b.x - c.x) < 3",
     "a.x < b.x AND b.x < c.x",
     "a.x * b.x > c.y",
     "a.k = b.k",

@@ -7,6 +7,7 @@ that have no code or value (it is NULL) can have no partner.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -135,19 +136,57 @@ def equality_of(condition: Expr, side: str, schema: pa.Schema | None) -> Meeting
 
 
 def band_of(condition: Expr, side: str, schema: pa.Schema | None = None) -> Meeting | None:
-    """``abs(a - b) < c`` with a positive constant c."""
+    """How far apart an expression of a side and one of others may be for a condition to be TRUE.
+
+    ``abs(x - y) < c`` says it; ``sqrt((x - y) * (x - y) + ...) < c`` and the same without the root imply it,
+    since no square is negative.
+
+    >>> from weft.query import Column
+    >>> apart = Call("-", (Column("a.x"), Column("b.x")))
+    >>> squares = Call("+", (Call("*", (apart, apart)), Call("power", (Column("a.y"), Literal(2, "bigint")))))
+    >>> band_of(Call("<", (squares, Literal(9, "bigint"))), "a").width
+    3.0
+    """
     if not isinstance(condition, Call) or condition.function not in ("<", "<="):
         return None
-    distance, width = condition.args
-    if not isinstance(width, Literal) or not isinstance(width.value, int | float) or width.value <= 0:
+    distance, limit = condition.args
+    if not isinstance(limit, Literal) or not isinstance(limit.value, int | float) or limit.value <= 0:
         return None
-    if not isinstance(distance, Call) or distance.function != "abs":
+    if not isinstance(distance, Call):
         return None
-    (difference,) = distance.args
-    if not isinstance(difference, Call) or difference.function != "-" or len(difference.args) != 2:
+    width = float(limit.value)
+    if distance.function == "abs":
+        differences: list[Expr | None] = [distance.args[0]]
+    elif distance.function == "sqrt":
+        differences = [_squared(term) for term in _terms(distance.args[0])]
+    else:
+        differences, width = [_squared(term) for term in _terms(distance)], math.sqrt(width)
+    if None in differences:
         return None
-    found = _split(difference.args, side)
-    return None if found is None else Meeting(*found, width=float(width.value))
+    for difference in differences:
+        if isinstance(difference, Call) and difference.function == "-" and len(difference.args) == 2:
+            found = _split(difference.args, side)
+            if found is not None:
+                return Meeting(*found, width=width)
+    return None
+
+
+def _terms(expr: Expr) -> list[Expr]:
+    """What is added up."""
+    if isinstance(expr, Call) and expr.function == "+" and len(expr.args) == 2:
+        return [*_terms(expr.args[0]), *_terms(expr.args[1])]
+    return [expr]
+
+
+def _squared(expr: Expr) -> Expr | None:
+    """What is squared here; None where nothing is."""
+    if not isinstance(expr, Call) or len(expr.args) != 2:
+        return None
+    first, second = expr.args
+    if expr.function == "*" and first == second:
+        return first
+    two = isinstance(second, Literal) and second.value == 2
+    return first if expr.function == "power" and two else None
 
 
 def _split(args: Sequence[Expr], side: str) -> tuple[Expr, Expr] | None:
