@@ -24,7 +24,6 @@ from weft.joins.lines import Layout
 from weft.joins.live import Moment, Streams
 from weft.joins.member import member
 from weft.joins.multiway.book import OrderBook
-from weft.joins.multiway.join import MultiwayJoin
 from weft.joins.multiway.ring import Flight, nodes_of
 from weft.joins.multiway.stored import pack_tuples, unpack_tuples
 from weft.joins.program import compile_joins
@@ -186,4 +185,3 @@ def test_orders_follow_what_nodes_report() -> None:
     (after,) = book.orders([program])
     assert after is not None
     assert after[0] == (3 - slow, slow)
-    assert MultiwayJoin(program, after).orders == after

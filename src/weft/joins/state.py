@@ -157,7 +157,8 @@ class JoinState:
         for number, chain in enumerate(self.chains):
             streams = chain.program.members[0].streams
             if isinstance(chain, MultiwayJoin):
-                own, found = flight.landed(number) if flight else ({}, [])
+                assert flight is not None
+                own, found = flight.landed(number)
                 results |= chain.finish(own, found, [marks[s] for s in streams])
                 fresh.add(number, own.items(), chain.fresh)
                 continue

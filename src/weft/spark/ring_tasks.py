@@ -11,9 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from weft.joins.multiway.join import MultiwayJoin
 from weft.joins.multiway.ring import Flight
 from weft.joins.multiway.stored import pack_tuples, unpack_tuples
+from weft.joins.rows import Rows
 from weft.joins.state import PARTS, Joins, JoinState, unpacked
 from weft.joins.stored import pack_rows
 from weft.spark import cache
@@ -41,11 +44,11 @@ class RoundTask:
     step: JoinStep
     round: int
 
-    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Called by Spark with the parcels of one node."""
         return tidy(to_batches(self._parcels(batches)))
 
-    def _parcels(self, batches: Iterator[Any]) -> Iterator[Parcel]:
+    def _parcels(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Parcel]:
         joins, node, nodes = self.joins.unpack(), partition(), self.step.buckets
         parcels = sorted(from_batches(batches), key=lambda p: (p.tag, p.origin))
         state, _ = state_of(joins, self.step, node)
@@ -67,7 +70,7 @@ class RoundTask:
                 for to in (node,) if done else range(nodes):
                     yield from wrap(packed, bucket=to, tag=tag, origin=node)
         said = {"work": _work(state), "bad": sum(chain.counts.bad for chain in state.chains) - bad}
-        yield from (_as(WORK, p) for p in [note(said, bucket=node, origin=node)])
+        yield note(said, bucket=node, origin=node, tag=WORK)
         cache.put_back(self.step.saved, node, state)
 
 
@@ -111,16 +114,18 @@ def _rings(state: JoinState) -> Iterator[tuple[int, MultiwayJoin]]:
             yield number, chain
 
 
-def _rows(parcels: Sequence[Parcel], state: JoinState) -> Iterator[tuple[tuple[int, int], Any]]:
+def _rows(parcels: Sequence[Parcel], state: JoinState) -> Iterator[tuple[tuple[int, int], Rows]]:
     """The new rows of joins of more than two streams, by join and side."""
     rings = dict(_rings(state))
-    lots: dict[int, list[Any]] = {}
+    lots: dict[int, list[pa.RecordBatch]] = {}
     for parcel in parcels:
         if 0 <= parcel.tag < FLYING and parcel.tag // PARTS in rings:
             lots.setdefault(parcel.tag, []).append(one_batch(parcel.table))
     for tag, batches in lots.items():
         number, side = divmod(tag, PARTS)
-        yield (number, side), unpacked(rings[number], side, batches)
+        rows = unpacked(rings[number], side, batches)
+        if rows is not None:
+            yield (number, side), rows
 
 
 def _passes(parcel: Parcel, state: JoinState) -> bool:
@@ -137,7 +142,3 @@ def _work(state: JoinState) -> list[list[Any]]:
         for number, join in _rings(state)
         for (bound, side), done in join.work.items()
     ]
-
-
-def _as(tag: int, parcel: Parcel) -> Parcel:
-    return Parcel(parcel.bucket, tag, parcel.origin, parcel.payload)

@@ -14,7 +14,7 @@ from weft.joins.program import JoinProgram
 
 @dataclass
 class Page:
-    """What is known of one join: its levels' work, the rows that it keeps of each side, and its orders."""
+    """What is known of one join: its levels, its orders, and what the levels have done."""
 
     levels: Levels
     orders: Orders
@@ -32,7 +32,7 @@ class OrderBook:
         key = program.members[0].key
         if key not in self._pages:
             levels = Levels(program.members, program.schemas)
-            self._pages[key] = Page(levels, choose_orders(levels, [1000.0] * len(program.sides), {}))
+            self._pages[key] = Page(levels, choose_orders(levels, [0.0] * len(program.sides), {}))
         return self._pages[key]
 
     def orders(self, programs: Sequence[JoinProgram]) -> tuple[Orders | None, ...]:
@@ -45,7 +45,7 @@ class OrderBook:
         for number, program in enumerate(programs):
             if len(program.sides) == 2:
                 continue
-            page, kept = self.page(program), [1.0] * len(program.sides)
+            page, kept = self.page(program), [0.0] * len(program.sides)
             for done in page.work.values():
                 done.near, done.tried, done.found = done.near / 2, done.tried / 2, done.found / 2
             for report in reports:

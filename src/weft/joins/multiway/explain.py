@@ -122,7 +122,7 @@ def plan_multiway(members: Sequence[Member], rates: Rates, running: Measured | N
     levels = running.levels if running else Levels(members)
     slices = _slices(members, rates)
     kept = _kept(slices, len(rates.rows))
-    orders = running.orders if running else choose_orders(levels, kept, work)
+    orders = (running.orders if running else ()) or choose_orders(levels, kept, work)
     probes = tuple(order_cost(order, side, levels, kept, work) for side, order in enumerate(orders))
     cpu = _candidates(rates, probes, range(len(members)))
     alone_rows, alone_cpu = 0.0, 0.0

@@ -41,20 +41,21 @@ Found: TypeAlias = tuple[Rows, Candidates]
 class MultiwayJoin(Sliced[Tuples]):
     """The joins of one program over two to nine streams, fed with ``step``.
 
-    ``orders`` are the other sides in the order that each side's rows probe them, chosen where not given;
-    then they stay.
+    ``orders`` are the other sides in the order that each side's rows probe them, chosen with the first step.
     """
 
-    def __init__(self, program: JoinProgram, orders: Orders | None = None) -> None:
+    def __init__(self, program: JoinProgram) -> None:
         super().__init__(program, Union(concat_tuples))
         self.levels = Levels(program.members, program.schemas)
+        self.orders: Orders = ()
         self.work: dict[LEVEL_OF, Work] = {}
+        self._next_choice = FIRST_CHOICE
         self._set_bitmaps()
-        self._fixed, self._next_choice = orders is not None, FIRST_CHOICE
-        self.orders = orders or choose_orders(self.levels, [1000.0] * len(program.sides), {})
 
     def join(self, new: Sequence[Rows | None], watermarks: Sequence[int | None]) -> dict[str, pa.Table]:
         """The step of rows made ready by ``rows``."""
+        if not self.orders:
+            self.choose()
         self.fresh = []
         for side, rows in enumerate(new):
             if rows is not None:
@@ -62,7 +63,7 @@ class MultiwayJoin(Sliced[Tuples]):
                 self.sides[side].insert(rows)
         self._advance(watermarks)
         seen = sum(self.counts.rows)
-        if not self._fixed and seen >= self._next_choice:
+        if seen >= self._next_choice:
             self._next_choice = seen + min(seen, MOST_BETWEEN)
             self.choose()
         return self._release()
@@ -94,8 +95,7 @@ class MultiwayJoin(Sliced[Tuples]):
 
     def choose(self) -> None:
         """Choose the join orders anew; what was measured long ago counts less and less."""
-        rows = [max(1.0, float(len(slices))) for slices in self.sides]
-        self.orders = choose_orders(self.levels, rows, self.work)
+        self.orders = choose_orders(self.levels, list(map(len, self.sides)), self.work)
         for done in self.work.values():
             done.near, done.tried, done.found = done.near / 2, done.tried / 2, done.found / 2
 

@@ -73,7 +73,11 @@ class Selectivity:
 
 
 def choose_orders(levels: Levels, rows: Sequence[float], work: Mapping[LEVEL_OF, Work]) -> Orders:
-    """The order of each side, by the rows that each keeps and by what levels have done so far."""
+    """The order of each side, by the rows that each keeps and by what levels have done so far.
+
+    Where no side keeps any yet, all are taken to be alike.
+    """
+    rows = [max(1.0, count) for count in rows] if any(rows) else [1000.0] * len(rows)
     selectivity = Selectivity(levels, work)
     return tuple(_best(side, levels, rows, selectivity) for side in range(len(rows)))
 
