@@ -24,8 +24,8 @@ from weft.sinks import MemorySink
 write = bench.load("join-spark").write
 
 NODES = (1, 2, 4)
-ROWS, QUICK_ROWS = 30_000, 3_000
-EQUAL_ROWS, QUICK_EQUAL_ROWS = 120_000, 20_000
+ROWS, QUICK_ROWS = 12_000, 2_000
+EQUAL_ROWS, QUICK_EQUAL_ROWS = 80_000, 20_000
 FILES = 4
 FEATURES = 6
 RADIUS = 0.2

@@ -304,6 +304,13 @@ def test_the_cheapest_order_is_found() -> None:
             assert costs[best[start]] == min(costs.values())
 
 
+def test_no_product_of_streams_while_a_condition_is_there() -> None:
+    """However few rows c seems to have, a meets it by way of b."""
+    levels = Levels([member(join("q", "a.k = b.k AND b.x < c.x", "", (1, 1, 1)))])
+    assert choose_orders(levels, [1e6, 1e6, 1.0], {})[0] == (1, 2)
+    assert choose_orders(levels, [1e6, 1e6, 0.0], {})[2] == (1, 0)
+
+
 def test_bad_values_are_null_or_an_error() -> None:
     queries = weft.sql("""SELECT a.x FROM a [RANGE '1 s'], b [RANGE '1 s'], c [RANGE '1 s']
                           WHERE a.x / b.x = c.x""")

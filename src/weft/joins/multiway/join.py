@@ -95,9 +95,22 @@ class MultiwayJoin(Sliced[Tuples]):
 
     def choose(self) -> None:
         """Choose the join orders anew; what was measured long ago counts less and less."""
-        self.orders = choose_orders(self.levels, list(map(len, self.sides)), self.work)
+        self.orders = choose_orders(self.levels, self._expected(), self.work)
         for done in self.work.values():
             done.near, done.tried, done.found = done.near / 2, done.tried / 2, done.found / 2
+
+    def _expected(self) -> list[float]:
+        """The rows that each side should keep, by its rate so far; 0 where that is not known.
+
+        The rows of this moment would mislead where streams are not aligned.
+        """
+        found = []
+        for side, (rows, first, last) in enumerate(
+            zip(self.counts.rows, self.counts.first, self.counts.last)
+        ):
+            span = 0 if first is None or last is None else last - first
+            found.append(rows / span * max(m.ranges[side] for m in self.members) if span > 0 else 0.0)
+        return found
 
     def first(self, side: int, rows: Rows) -> Tuples:
         """New rows of a side, as they begin to probe."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from math import exp, log
 from typing import TypeAlias
 
@@ -75,9 +74,10 @@ class Selectivity:
 def choose_orders(levels: Levels, rows: Sequence[float], work: Mapping[LEVEL_OF, Work]) -> Orders:
     """The order of each side, by the rows that each keeps and by what levels have done so far.
 
-    Where no side keeps any yet, all are taken to be alike.
+    A side that keeps none yet is taken to be like the others.
     """
-    rows = [max(1.0, count) for count in rows] if any(rows) else [1000.0] * len(rows)
+    known = [count for count in rows if count] or [1000.0]
+    rows = [count or sum(known) / len(known) for count in rows]
     selectivity = Selectivity(levels, work)
     return tuple(_best(side, levels, rows, selectivity) for side in range(len(rows)))
 
@@ -97,20 +97,24 @@ def order_cost(
 
 
 def _best(start: int, levels: Levels, rows: Sequence[float], selectivity: Selectivity) -> tuple[int, ...]:
-    """The cheapest order from one side: for every set of sides, the cheapest way to have joined it."""
-    others = [n for n in range(len(rows)) if n != start]
+    """The cheapest order from one side: for every set of sides, the cheapest way to have joined it.
+
+    A side is never met without a condition while another could be met with one: estimates of the product of
+    two streams that turn out too low would cost too much.
+    """
     found: dict[frozenset[int], tuple[float, float, tuple[int, ...]]] = {frozenset((start,)): (0.0, 1.0, ())}
-    for size in range(1, len(rows)):
-        for chosen in combinations(others, size):
-            whole = frozenset((start, *chosen))
-            ways = []
-            for last in chosen:
-                cost, joined, order = found[whole - {last}]
-                level = levels.level(whole - {last}, last)
-                cost += _cost(level, joined, rows[last], selectivity)
-                ways.append((cost, joined * rows[last] * selectivity.of(level), (*order, last)))
-            found[whole] = min(ways)
-    return found[frozenset(range(len(rows)))][2]
+    for _ in rows[1:]:
+        longer: dict[frozenset[int], tuple[float, float, tuple[int, ...]]] = {}
+        for bound, (cost, joined, order) in found.items():
+            ways = [levels.level(bound, side) for side in range(len(rows)) if side not in bound]
+            for level in [way for way in ways if way.conditions] or ways:
+                more = cost + _cost(level, joined, rows[level.side], selectivity)
+                size = joined * rows[level.side] * selectivity.of(level)
+                way, whole = (more, size, (*order, level.side)), bound | {level.side}
+                longer[whole] = min(way, longer.get(whole, way))
+        found = longer
+    ((_, _, order),) = found.values()
+    return order
 
 
 def _cost(level: Level, joined: float, rows: float, selectivity: Selectivity) -> float:
