@@ -203,7 +203,8 @@ def merge() -> Works:
             state.absorb(piece)
         grouping = state.groupings[0]
         grouping.settle()
-        works[span * GROUPS] = lambda g=grouping: View(program, g, program.entries[0]).cell_states(0)
+        tree, bits = program.trees[program.entries[0].tree], [program.entries[0].predicate]
+        works[span * GROUPS] = lambda g=grouping, t=tree, b=bits: View(g, t, b).cell_states(0, b)
     return works
 
 

@@ -286,11 +286,12 @@ def _count(some: list[Asked], peers: Peers) -> tuple[list[Choice], int]:
 def counting() -> Iterator[dict[str, int]]:
     """How many states are combined: shards into slices of queries, here or there, and slices into windows."""
     spent = {"combined": 0}
-    ask, spread, pairs = engine.View.ask, engine.spread, Places.pairs
+    find_runs, spread, pairs = engine.find_runs, engine.spread, Places.pairs
 
-    def counted_ask(self: Any, entry: Any, *due: Any) -> None:
-        ask(self, entry, *due)
-        spent["combined"] += int((self.runs[entry].high - self.runs[entry].low).sum())
+    def counted_runs(*given: Any) -> Any:
+        runs = find_runs(*given)
+        spent["combined"] += int((runs.high - runs.low).sum())
+        return runs
 
     def counted_spread(*given: Any) -> Any:
         made = spread(*given)
@@ -303,7 +304,7 @@ def counting() -> Iterator[dict[str, int]]:
             yield cell, place
 
     with (
-        patch.object(engine.View, "ask", counted_ask),
+        patch.object(engine, "find_runs", counted_runs),
         patch.object(engine, "spread", counted_spread),
         patch.object(Places, "pairs", counted_pairs),
     ):

@@ -83,6 +83,17 @@ def test_costs_are_fitted_and_never_negative():
     assert (less >= 0).all()
 
 
+@pytest.mark.parametrize("name", ["row", "combine", "answer", "merge", "predicate"])
+def test_what_calibration_measures_runs(name, monkeypatch):
+    module = bench.load("calibrate")
+    monkeypatch.setattr(module, "SPAN", 16)
+    monkeypatch.setattr(module, "GROUPS", 2)
+    few, many = sorted(module.CONSTANTS[name]().items())
+    assert few[0] < many[0]
+    for _, work in (few, many):
+        work()
+
+
 def test_races_are_won_by_the_fewest_seconds():
     assert bench.fewest([{"a": 2.0, "b": 1.0}, {"a": 1.5}]) == {"a": 1.5, "b": 1.0}
 
@@ -113,6 +124,42 @@ def test_the_comparison_with_spark_agrees_and_sums_up(spark, monkeypatch):
     assert [row["queries"] for row in result.rows] == [1, 5]
     assert all(value > 0 for value in result.figures.values())
     assert module.render(result).row_count == 2
+
+
+@pytest.mark.slow
+def test_peers_agree_and_are_summed_up(spark, monkeypatch, tmp_path):
+    module = bench.load("peers")
+    monkeypatch.setattr(module, "COUNTS", (1, 3))
+    monkeypatch.setattr(module, "MORE", (5,))
+    monkeypatch.setattr(module, "QUICK_ROWS", 300_000)
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    try:
+        result = module.run(True, lambda *step: None)
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", before)
+    assert len(result.rows) == len(module.RIVALS) * 2 + 3
+    assert all(row["results"] > 0 for row in result.rows)
+    assert all(value > 0 for value in result.figures.values())
+    assert [path.name for path in module.draw(result, tmp_path)] == ["peers.svg"]
+    wrong = [{**row, "answers": {"q000": ((1,), (1,))}} for row in result.rows]
+    wrong[-1]["answers"] = {"q000": ((2,), (1,))}
+    with pytest.raises(AssertionError, match="Polars, slices and weft disagree on q000"):
+        module.agree(wrong)
+
+
+@pytest.mark.slow
+def test_a_profile_shows_where_the_time_goes(spark, monkeypatch):
+    module = bench.load("profile")
+    for name, value in {"QUICK_COUNTS": (2,), "QUICK_ROWS": 200_000, "FILES": 3, "SMALL_BATCHES": 3}.items():
+        monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr(module, "EVERY", 0.0005)
+    result = module.run(True, lambda *step: None)
+    inside, stream, small = result.rows
+    assert sum(inside["phases"].values()) == pytest.approx(1.0)
+    assert inside["phases"]["partials"] > 0
+    assert stream["laps"]["map"] > 0
+    assert small["rows"] == 1000
+    assert set(result.figures) == {"small_step", "small_batch", "small_logs", "stream_rows_per_second_2"}
 
 
 def test_minutes_are_for_those_that_can_go_on(place):

@@ -26,6 +26,7 @@ from weft.cost import constants
 from weft.define import defined_in, load_aggregates
 from weft.errors import CheckpointError, JobError, QueryError, WeftError
 from weft.job import Engine
+from weft.joins.explain import read_shape
 from weft.joins.plan import plan_joins
 from weft.optimize import Compared, compare, explain
 from weft.query import JoinQuery, Query
@@ -78,7 +79,9 @@ def options(
 
 @app.command()
 def plan(
-    queries: Annotated[Path, typer.Argument(help="A file of SQL queries.", metavar="QUERIES.sql")],
+    queries: Annotated[
+        Path, typer.Argument(help="A file of SQL queries, or a job file.", metavar="QUERIES.sql")
+    ],
     rate: Annotated[
         float | None, typer.Option(help="Rows per second of the stream; 1,000 unless said.")
     ] = None,
@@ -116,11 +119,12 @@ def plan(
     """Show what the queries would share, and what that should cost."""
     if sum((json, svg is not None, why is not None)) > 1:
         raise JobError("--json, --svg FILE and --explain QUERY exclude each other; run the command again")
-    load_aggregates(aggregates or ())
-    everything = weft.sql(_read(queries))
+    job = jobs.load(queries) if queries.suffix == ".toml" else None
+    load_aggregates([*(aggregates or ()), *(job.aggregates if job else ())])
+    everything = weft.sql(_read(queries) if job is None else job.sql)
     joins = [q for q in everything if isinstance(q, JoinQuery)]
     asked = [q for q in everything if isinstance(q, Query)]
-    chains = plan_joins(joins, 1000.0 if rate is None else rate, _shape(chain))
+    chains = plan_joins(joins, 1000.0 if rate is None else rate, read_shape(chain))
     if joins and (svg or strategy == "all"):
         raise JobError(
             "--svg and --strategy all are for window queries; put the joins into a file of their own"
@@ -251,15 +255,6 @@ def bench(
         results.append(result)
     if json:
         benchmarks.save(results, json)
-
-
-def _shape(chain: str) -> str | float:
-    if chain in ("mem-opt", "cpu-opt"):
-        return chain
-    try:
-        return float(chain.replace(",", ""))
-    except ValueError:
-        raise JobError(f"--chain is mem-opt, cpu-opt or a number of rows, not {chain!r}") from None
 
 
 def _compared(found: list[Compared]) -> Table:

@@ -71,7 +71,7 @@ def _together(
 
 def _job(questions: Sequence[Question], folder: Path) -> Job:
     return Job(
-        source=FromFiles(folder, max_files_per_batch=1),
+        sources={"": FromFiles(folder, max_files_per_batch=1)},
         stream=Stream("ts"),
         sql=text(questions),
         sink=ToMemory(),

@@ -1,6 +1,7 @@
 """A job file (TOML) read into one frozen, fully checked `Job`: nothing runs before every key makes sense.
 
     [source]  kind = "files" | "generator" | "spark"
+    [sources.NAME] instead, one for each stream, where streams are joined
     [stream]  time, lateness, trigger, idle_timeout, close_at_end, checkpoint,
               target_batch
     [queries] file = "queries.sql"  or  sql = "...", aggregates = ["own.py"]
@@ -97,7 +98,8 @@ class Stream:
     ``trigger`` is "available now" (take what is there, then end) or an interval between batches. Without
     it, a run ends with its input, unless that is paced, and a server's goes on.
     At the end the windows still open are answered, unless ``close_at_end`` is false. ``target_batch`` is how
-    long a step over files should take on Spark.
+    long a step over files should take on Spark. ``time_columns`` are those of streams that call theirs
+    otherwise, ``chain`` how joins are sliced.
     """
 
     time: str
@@ -107,6 +109,8 @@ class Stream:
     close_at_end: bool | None = None
     checkpoint: Path | None = None
     target_batch: Duration | None = None
+    time_columns: Options | None = None
+    chain: str = "mem-opt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,9 +206,9 @@ FORMATS = ("parquet", "csv", "json")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Everything a job file says, checked."""
+    """Everything a job file says, checked; ``sources`` by stream, "" where there is only one, [source]."""
 
-    source: FromFiles | FromGenerator | FromSpark
+    sources: Mapping[str, FromFiles | FromGenerator | FromSpark]
     stream: Stream
     sql: str
     sink: ToParquet | ToConsole | ToMemory | ToFunction
@@ -212,6 +216,17 @@ class Job:
     aggregates: tuple[Path, ...] = ()
     tables: Mapping[str, FromTable] = field(default_factory=dict)
     late: LateRows | None = None
+
+    @property
+    def source(self) -> FromFiles | FromGenerator | FromSpark:
+        """The only source."""
+        return self.sources[""]
+
+    @property
+    def times(self) -> dict[str, str]:
+        """The time column of each stream."""
+        named: dict[str, str] = self.stream.time_columns or {}
+        return {name: named.get(name, self.stream.time) for name in self.sources}
 
 
 def load(path: str | Path) -> Job:
@@ -249,20 +264,30 @@ def parse(text: str, base: Path = Path()) -> Job:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise JobError(f"not valid TOML: {error}") from error
-    refuse_unknown(tables, ("source", "stream", "queries", "tables", "sink", "late", "spark"), "section [{}]")
+    known = ("source", "sources", "stream", "queries", "tables", "sink", "late", "spark")
+    refuse_unknown(tables, known, "section [{}]")
     for name, table in tables.items():
         if not isinstance(table, dict):
             raise JobError(f"'{name}' must be a section: write [{name}] on a line of its own")
-    for name in ("source", "queries"):
-        if name not in tables:
-            raise JobError(f"the section [{name}] is missing")
-    source = read_kind(tables["source"], SOURCES, "source", base)
-    if isinstance(source, FromFiles) and source.format not in FORMATS:
-        raise JobError(f"[source] format must be one of {', '.join(FORMATS)}, not '{source.format}'")
+    if ("source" in tables) == bool(tables.get("sources")):
+        raise JobError(
+            "the section [source] is missing, or [sources.NAME] for each stream of joins"
+            if "source" not in tables
+            else "[source] is for one stream, [sources.NAME] for several; write one or the other"
+        )
+    if "queries" not in tables:
+        raise JobError("the section [queries] is missing")
+    sources = (
+        {"": _source("source", tables["source"], base)}
+        if "source" in tables
+        else {name: _source(f"sources.{name}", given, base) for name, given in tables["sources"].items()}
+    )
     queries = read_section(Queries, tables["queries"], "queries", base)
-    return Job(
-        source=source,
-        stream=read_section(Stream, tables.get("stream", {}), "stream", base),
+    stream = read_section(Stream, tables.get("stream", {}), "stream", base)
+    refuse_unknown(stream.time_columns or {}, sources, "stream '{}' in [stream] time_columns")
+    job = Job(
+        sources=sources,
+        stream=stream,
         sql=_sql(queries),
         sink=read_kind(tables.get("sink", {"kind": "console"}), SINKS, "sink", base),
         spark=read_section(Spark, tables.get("spark", {}), "spark", base),
@@ -270,6 +295,22 @@ def parse(text: str, base: Path = Path()) -> Job:
         late=read_section(LateRows, tables["late"], "late", base) if "late" in tables else None,
         tables={name: _table(name, given, base) for name, given in tables.get("tables", {}).items()},
     )
+    if "" not in sources:
+        for section, there in (("tables", job.tables), ("late", job.late)):
+            if there:
+                raise JobError(f"[{section}] is for one [source]; joins of streams have none: leave it out")
+        if stream.target_batch is not None:
+            raise JobError("[stream] target_batch is for one [source]; leave it out")
+    return job
+
+
+def _source(section: str, given: Any, base: Path) -> FromFiles | FromGenerator | FromSpark:
+    if not isinstance(given, dict):
+        raise JobError(f"'{section}' must be a section: write [{section}] on a line of its own")
+    source: FromFiles | FromGenerator | FromSpark = read_kind(given, SOURCES, section, base)
+    if isinstance(source, FromFiles) and source.format not in FORMATS:
+        raise JobError(f"[{section}] format must be one of {', '.join(FORMATS)}, not '{source.format}'")
+    return source
 
 
 def _table(name: str, given: Any, base: Path) -> FromTable:

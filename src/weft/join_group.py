@@ -9,15 +9,17 @@ import pyarrow as pa
 
 from weft.engine.final import END
 from weft.errors import JobError
+from weft.joins.adapt import adapt
 from weft.joins.chain import Chain
 from weft.joins.clock import Clock, Timed
 from weft.joins.explain import choose_ends, plan_chain
-from weft.joins.member import Key, Member, member
+from weft.joins.member import Member, member
 from weft.joins.multiway.explain import plan_multiway
 from weft.joins.multiway.join import MultiwayJoin
-from weft.joins.plan import JoinPlan
+from weft.joins.plan import SharedPlan
 from weft.joins.program import JoinProgram, compile_joins
 from weft.joins.rates import assumed, measured
+from weft.joins.sliced import Counts
 from weft.query import RESULT_TIME, JoinQuery, Query
 from weft.window_group import Engine, Options
 
@@ -42,12 +44,8 @@ class JoinGroup:
         self.state: Chain | MultiwayJoin | None = None
         self.engines: dict[str, Engine] = {}
         self._waiting: list[tuple[Sequence[Timed | None], Sequence[int | None]]] = []
+        self._looked: Counts | None = None
         self._begin()
-
-    @property
-    def key(self) -> Key:
-        """What they have in common."""
-        return self.members[0].key
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -71,6 +69,7 @@ class JoinGroup:
             for name, table in self.state.step(rows, after).items():
                 joined.setdefault(name, []).append(table)
         self._waiting.clear()
+        self._looked = adapt(self.state, self._looked, self.options.shape, self.options.costs)
         results: dict[str, pa.Table] = {}
         for name, engine in self.engines.items():
             tables = joined.pop(name, [engine.run.program.schema.empty_table()])
@@ -111,7 +110,7 @@ class JoinGroup:
         if self.members and self.state is not None:
             self.state.drop(dropped.name)
 
-    def rechain(self, shape: str | float | None) -> JoinPlan | None:
+    def rechain(self, shape: str | float | None) -> SharedPlan | None:
         """Slice a chain anew, or choose join orders anew, by what was measured so far; no result changes."""
         state = self.state
         rates = None if state is None else measured(state)
@@ -125,7 +124,7 @@ class JoinGroup:
         state.reshape(made.ends)
         return made
 
-    def explain(self) -> JoinPlan:
+    def explain(self) -> SharedPlan:
         """What runs, with what it should cost at the rates measured so far."""
         state = self.state
         rates = (measured(state) if state else None) or assumed(self.members)

@@ -17,7 +17,7 @@ from weft.joins.chain import Chain
 from weft.joins.clock import Clock
 from weft.joins.member import Key, Member, member, merged
 from weft.joins.multiway.join import MultiwayJoin
-from weft.joins.plan import JoinPlan
+from weft.joins.plan import SharedPlan
 from weft.joins.rates import COMPARISONS, Costs
 from weft.query import JoinQuery, Query
 from weft.tables import Batch, Tables, TableSource, as_table
@@ -159,12 +159,12 @@ class JoinRun:
                 if not group.members:
                     del self._joins[key]
 
-    def rechain(self, shape: str | float | None = None) -> list[JoinPlan]:
+    def rechain(self, shape: str | float | None = None) -> list[SharedPlan]:
         """Slice chains and choose join orders anew, by the rates measured so far; no result changes."""
         plans = [group.rechain(shape) for group in self._joins.values()]
         return [plan for plan in plans if plan is not None]
 
-    def explain(self) -> list[JoinPlan]:
+    def explain(self) -> list[SharedPlan]:
         """The joins as they run, with what they should cost at the rates measured so far."""
         return [group.explain() for group in self._joins.values()]
 

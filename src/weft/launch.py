@@ -6,9 +6,9 @@ import datetime
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import chain, repeat
 from pathlib import Path
@@ -34,12 +34,17 @@ from weft.job import (
     ToMemory,
     ToParquet,
 )
+from weft.joins.explain import read_shape
+from weft.joins.live import Streams, read_join
+from weft.joins.plan import JoinPlan
+from weft.joins.state import Joins
 from weft.local import LocalRun
+from weft.local_joins import LocalJoins
 from weft.local_stream import LocalStream
-from weft.optimize import plan
+from weft.optimize import LivePlanner, plan
 from weft.plan import Plan
 from weft.progress import Progress
-from weft.query import Query
+from weft.query import JoinQuery, Query
 from weft.report import Report
 from weft.sinks import CheckingSink, ConsoleSink, FunctionSink, MemorySink, ParquetSink, Sink
 from weft.sql import sql
@@ -57,17 +62,18 @@ class Running(Protocol):
     """A stream that runs, on Spark or in this process."""
 
     @property
-    def program(self) -> Program: ...
+    def program(self) -> Program | Joins: ...
     @property
-    def plan(self) -> Plan: ...
+    def plan(self) -> Plan | JoinPlan: ...
     @property
     def is_active(self) -> bool: ...
     @property
     def exception(self) -> WeftError | None: ...
-    def queries(self) -> tuple[Query, ...]: ...
-    def add(self, query: Query, name: str | None = None) -> Future[Change]: ...
+    def queries(self) -> tuple[Query, ...] | tuple[JoinQuery, ...]: ...
+    def joined(self, name: str) -> Change: ...
+    def add(self, query: Any, name: str | None = None) -> Future[Change]: ...
     def drop(self, name: str) -> Future[Change]: ...
-    def replace(self, query: Query, name: str | None = None) -> Future[Change]: ...
+    def replace(self, query: Any, name: str | None = None) -> Future[Change]: ...
     def await_done(self, timeout: float | None = None) -> bool: ...
     def stop(self) -> None: ...
 
@@ -129,7 +135,8 @@ def start(
     """The job's stream, running until the block ends; ``serving`` keeps it open when its input is at an end,
     unless the job says otherwise."""
     load_aggregates(job.aggregates)
-    planned = plan(sql(job.sql))
+    asked = sql(job.sql)
+    queries = plan(asked) if "" in job.sources else tuple(map(read_join, asked))
     ends = _ends(job, serving)
     told = on_progress or report.step
     if engine == "local":
@@ -137,16 +144,16 @@ def start(
             report.note(remark="the in-process engine keeps no checkpoint: every run starts afresh")
         if job.stream.target_batch is not None:
             report.note(remark="the in-process engine has batches of a fixed size: target_batch is for Spark")
-        with _in_process(job, planned, sink, told, ends) as running:
+        with _in_process(job, queries, sink, told, ends) as running:
             yield running
     else:
-        with _on_spark(job, planned, sink, told, ends, master) as running:
+        with _on_spark(job, queries, sink, told, ends, master) as running:
             yield running
 
 
 def _ends(job: Job, serving: bool) -> bool:
     """Whether the run is over once its input is."""
-    paced = isinstance(job.source, FromGenerator) and job.source.pace
+    paced = any(isinstance(source, FromGenerator) and source.pace for source in job.sources.values())
     if job.stream.trigger is None:
         return not serving and not paced
     ends = parse_trigger(job.stream.trigger) is None
@@ -156,19 +163,31 @@ def _ends(job: Job, serving: bool) -> bool:
 
 
 def _in_process(
-    job: Job, planned: Plan, sink: Sink, told: Callable[[Progress], Any], ends: bool
+    job: Job,
+    queries: Plan | tuple[JoinQuery, ...],
+    sink: Sink,
+    told: Callable[[Progress], Any],
+    ends: bool,
 ) -> LocalStream:
     wanted = job.stream
-    schema, batches = _batches(job, ends)
-    threads = os.cpu_count() or 1
-    tables = Tables(make_tables(job))
-    program = compile_plan(
-        planned, schema, wanted.time, buckets=threads, tables=tables.schemas(planned.queries)
-    )
+    read = {name: _batches(source, ends, _section(name)) for name, source in job.sources.items()}
     accept = sink.check if isinstance(sink, CheckingSink) else None
     interval = None if wanted.trigger is None else parse_trigger(wanted.trigger)
+    run: LocalRun | LocalJoins
+    if isinstance(queries, Plan):
+        schema, batches = read[""]
+        threads = os.cpu_count() or 1
+        tables = Tables(make_tables(job))
+        program = compile_plan(
+            queries, schema, wanted.time, buckets=threads, tables=tables.schemas(queries.queries)
+        )
+        run = LocalRun(program, wanted.lateness, threads, tables, accept, make_late(job))
+    else:
+        schemas, batches = {name: schema for name, (schema, _) in read.items()}, _beside(read)
+        streams = Streams(schemas, job.times, LivePlanner(), shape=read_shape(wanted.chain))
+        run = LocalJoins(streams, queries, wanted.lateness, accept)
     return LocalStream(
-        LocalRun(program, wanted.lateness, threads, tables, accept, make_late(job)),
+        run,
         batches,
         sink,
         pause=PAUSE if interval is None else interval / 1e6,
@@ -178,11 +197,32 @@ def _in_process(
     )
 
 
-def _batches(job: Job, ends: bool) -> tuple[pa.Schema, Iterator[Any]]:
+def _section(name: str) -> str:
+    return f"sources.{name}" if name else "source"
+
+
+def _beside(read: Mapping[str, tuple[pa.Schema, Iterator[Any]]]) -> Iterator[dict[str, pa.Table] | None]:
+    """A batch of each stream that has one, until all are at their end; None where none has."""
+    left = {name: batches for name, (_, batches) in read.items()}
+    end = object()
+    while left:
+        found = {name: next(batches, end) for name, batches in left.items()}
+        left = {name: batches for name, batches in left.items() if found[name] is not end}
+        tables = {
+            name: pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
+            for name, batch in found.items()
+            if batch is not None and batch is not end
+        }
+        if left or tables:
+            yield tables or None
+
+
+def _batches(source: Any, ends: bool, section: str) -> tuple[pa.Schema, Iterator[Any]]:
     """The source's columns and its batches, read in this process; None where one has yet to come."""
-    source = job.source
     if isinstance(source, FromSpark):
-        raise JobError("[source] kind = 'spark' needs Spark: leave out --engine local, or use kind = 'files'")
+        raise JobError(
+            f"[{section}] kind = 'spark' needs Spark: leave out --engine local, or use kind = 'files'"
+        )
     if isinstance(source, FromGenerator):
         batches = _generated(source)
         return TRADES, batches if ends else chain(batches, repeat(None))
@@ -229,18 +269,26 @@ def _table_files(table: FromTable) -> Files:
 
 @contextmanager
 def _on_spark(
-    job: Job, planned: Plan, sink: Sink, told: Callable[[Progress], Any], ends: bool, master: str | None
+    job: Job,
+    queries: Plan | tuple[JoinQuery, ...],
+    sink: Sink,
+    told: Callable[[Progress], Any],
+    ends: bool,
+    master: str | None,
 ) -> Iterator[Running]:
     from weft.spark import session, stream
 
     spark = session(master or job.spark.master, job.spark.conf)
     wanted = job.stream
-    with (
-        tempfile.TemporaryDirectory(prefix="weft-run-") as folder,
-        stream(
-            _spark_source(job, spark, folder),
-            planned,
-            wanted.time,
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="weft-run-"))
+        folders = {name: str(Path(folder, name or "trades")) for name in job.sources}
+        made = {name: _spark_source(source, spark, folders[name]) for name, source in job.sources.items()}
+        one = isinstance(queries, Plan)
+        running = stream(
+            made[""] if one else made,
+            queries,
+            wanted.time if one else job.times,
             sink=sink,
             lateness=format_duration(wanted.lateness),
             checkpoint=wanted.checkpoint,
@@ -253,9 +301,11 @@ def _on_spark(
             late=make_late(job),
             target_batch=None if wanted.target_batch is None else format_duration(wanted.target_batch),
             spark=spark,
-        ) as running,
-        _written(job.source, folder),
-    ):
+            chain=read_shape(wanted.chain),
+        )
+        stack.enter_context(running)
+        for name, source in job.sources.items():
+            stack.enter_context(_written(source, folders[name]))
         yield running
 
 
@@ -283,9 +333,9 @@ def _written(source: Any, folder: str) -> Iterator[None]:
         writer.join()
 
 
-def _spark_source(job: Job, spark: Any, folder: str) -> Any:
+def _spark_source(source: Any, spark: Any, folder: str) -> Any:
     """The source as a stream on Spark; generated trades become files in ``folder``."""
-    source = job.source
+    Path(folder).mkdir()
     if isinstance(source, FromGenerator):
         if source.pace:
             return Files(folder, schema=TRADES)

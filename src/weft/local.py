@@ -6,6 +6,7 @@ import datetime
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain
 
 import pyarrow as pa
 
@@ -23,6 +24,7 @@ from weft.engine.registry import Registry
 from weft.engine.sharing import Choice, total
 from weft.engine.state import Piece, State
 from weft.errors import JobError
+from weft.files import Files
 from weft.optimize import LivePlanner
 from weft.optimize import plan as make_plan
 from weft.plan import Plan
@@ -31,6 +33,8 @@ from weft.sinks import Sink
 from weft.tables import Batch, Tables, TableSource, as_table
 
 ROWS_AT_ONCE = 1 << 20
+SMALL = 256
+"""Rows of a result table below which many are copied into one."""
 
 
 def run(
@@ -60,30 +64,25 @@ def run(
     plan = (
         queries if isinstance(queries, Plan) else make_plan(queries, strategy=strategy, technique=technique)
     )
-    runner: LocalRun | None = None
-    beside = Tables(tables)
-    results: dict[str, list[pa.Table]] = {q.name: [] for q in plan.queries}
-    try:
-        for batch in as_batches(batches):
-            if runner is None:
-                threads = threads or os.cpu_count() or 1
-                program = compile_plan(
-                    plan, batch.schema, time, strict, threads, tables=beside.schemas(plan.queries)
-                )
-                runner = LocalRun(program, parse_duration(lateness, "lateness"), threads, beside)
-            _collect(results, runner.step(batch))
-        if runner is None:
-            raise JobError(
-                "there is no batch to run over",
-            )
-        _collect(results, runner.close())
-    finally:
-        if runner is not None:
+    threads, beside = threads or os.cpu_count() or 1, Tables(tables)
+    with ThreadPoolExecutor(1) as worker:
+        schema, arriving = _arriving(plan, batches)
+        program = compile_plan(plan, schema, time, strict, threads, tables=beside.schemas(plan.queries))
+        runner = LocalRun(program, parse_duration(lateness, "lateness"), threads, beside)
+        results: dict[str, list[pa.Table]] = {q.name: [] for q in plan.queries}
+        try:
+            step: Future[dict[str, pa.Table]] | None = None
+            # The next batch is read, in this thread, while the last one is worked on.
+            for batch in arriving(program):
+                if step is not None:
+                    _collect(results, step.result())
+                step = worker.submit(runner.step, batch)
+            if step is not None:
+                _collect(results, step.result())
+            _collect(results, runner.close())
+        finally:
             runner.shutdown()
-    return {
-        name: pa.concat_tables([program.result_schema(name).empty_table(), *tables]).combine_chunks()
-        for name, tables in results.items()
-    }
+    return {name: _joined(program.result_schema(name), tables) for name, tables in results.items()}
 
 
 class LocalRun:
@@ -92,7 +91,7 @@ class LocalRun:
     ``choices`` says what the last batch shared. ``late`` is a sink for the rows that missed a window.
 
     >>> import datetime, weft
-    >>> from weft.engine.program import compile_plan
+    >>> from weft.engine.compile import compile_plan
     >>> queries = weft.sql("-- name: n\\nSELECT count(*) AS n FROM s [RANGE '1 min']")
     >>> batch = pa.table({"ts": [datetime.datetime(2024, 1, 1, 0, minute, 5) for minute in (0, 1)]})
     >>> run = LocalRun(compile_plan(weft.plan(queries), batch.schema, "ts"))
@@ -141,7 +140,7 @@ class LocalRun:
         """Let a query (or one in SQL) join with the next batch; the future has its ``Change`` from then on.
 
         >>> import datetime, weft
-        >>> from weft.engine.program import compile_plan
+        >>> from weft.engine.compile import compile_plan
         >>> text = "SELECT count(*) AS n FROM s [RANGE '{} min' SLIDE '1 min']"
         >>> batches = [pa.table({"ts": [datetime.datetime(2024, 1, 1, 0, m, 5)]}) for m in range(4)]
         >>> run = LocalRun(compile_plan(weft.plan(weft.sql(text.format(3))), batches[0].schema, "ts"))
@@ -193,6 +192,24 @@ class LocalRun:
         latest = [] if self.seen.max_time is None else [self.seen.max_time - self.lateness]
         self.watermark = max((w for w in (self.watermark, watermark, *latest) if w is not None), default=None)
         return self._final(pieces, self.watermark)
+
+    @property
+    def state_rows(self) -> int:
+        """How many partials are kept."""
+        return sum(state.rows for state in self.states)
+
+    @property
+    def state_bytes(self) -> int:
+        """About how much memory they take."""
+        return sum(state.bytes for state in self.states)
+
+    def empty(self) -> pa.Table:
+        """A batch without rows."""
+        return self.program.schema.empty_table()
+
+    def joined(self, name: str) -> Change:
+        """How a query that is answered came to be: from which window on it is exact."""
+        return self._registry.joined(name)
 
     def close(self) -> dict[str, pa.Table]:
         """Answer every window that is still open."""
@@ -248,11 +265,15 @@ class LocalRun:
         for name in self.program.columns:
             wanted = self.program.schema.field(name).type
             given = schema.field(name).type if name in schema.names else None
-            if given != wanted:
+            if given != wanted and (given is None or _value_type(given) != _value_type(wanted)):
                 raise JobError(
                     f"column {name!r} is {given or 'missing'} in this batch but {wanted} in the first; "
                     "give every batch the same columns and types"
                 )
+
+
+def _value_type(type: pa.DataType) -> pa.DataType:
+    return type.value_type if pa.types.is_dictionary(type) else type
 
 
 def as_batches(batches: Batch | Iterable[Batch]) -> Iterator[pa.Table]:
@@ -263,6 +284,27 @@ def as_batches(batches: Batch | Iterable[Batch]) -> Iterator[pa.Table]:
             yield as_table(batch)
     else:
         yield as_table(batches)
+
+
+def _arriving(
+    plan: Plan, batches: Batch | Iterable[Batch]
+) -> tuple[pa.Schema, Callable[[Program], Iterable[pa.Table]]]:
+    """The schema of the stream, and its batches; of files, only the columns that a program reads."""
+    if isinstance(batches, Files):
+        files = batches
+        keys = [k for q in plan.queries for k in q.group_by]
+        return files.stream_schema(), lambda program: files.tables(program.columns, keys)
+    iterator = as_batches(batches)
+    first = next(iterator, None)
+    if first is None:
+        raise JobError("there is no batch to run over")
+    return first.schema, lambda program: chain([first], iterator)
+
+
+def _joined(schema: pa.Schema, tables: list[pa.Table]) -> pa.Table:
+    """One table of many; copied only where they are small."""
+    whole = pa.concat_tables([schema.empty_table(), *tables])
+    return whole.combine_chunks() if whole.num_rows < SMALL * len(tables) else whole
 
 
 def _collect(results: dict[str, list[pa.Table]], answered: dict[str, pa.Table]) -> None:

@@ -12,26 +12,30 @@ from typing import Any
 import pyarrow as pa
 
 from weft.background import Background
-from weft.builder import QueryBuilder
 from weft.engine.changes import Change
 from weft.engine.final import END
 from weft.engine.program import Program
 from weft.errors import JobError, WeftError
+from weft.joins.plan import JoinPlan
+from weft.joins.state import Joins
 from weft.local import LocalRun
+from weft.local_joins import LocalJoins
 from weft.plan import Plan
 from weft.progress import Progress
-from weft.query import Query
+from weft.query import JoinQuery, Query
 from weft.sinks import Sink
 
 
 class LocalStream(Background):
-    """A `LocalRun` that runs until its batches end, it fails or is stopped; ``with`` stops it at the end.
+    """A `LocalRun`, or `LocalJoins`, that runs until its batches end, it fails or is stopped.
+
+    ``with`` stops it at the end of the block.
 
     A batch that is None says that no row has come: the stream waits for ``pause`` seconds, and for ``idle``
     seconds before it answers the windows still open.
 
     >>> import datetime, weft
-    >>> from weft.engine.program import compile_plan
+    >>> from weft.engine.compile import compile_plan
     >>> from weft.sinks import MemorySink
     >>> queries = weft.sql("SELECT count(*) AS n FROM s [RANGE '1 min']")
     >>> batch = pa.table({"ts": [datetime.datetime(2024, 1, 1, 0, minute) for minute in (0, 1)]})
@@ -45,8 +49,8 @@ class LocalStream(Background):
 
     def __init__(
         self,
-        run: LocalRun,
-        batches: Iterable[pa.Table | pa.RecordBatch | None],
+        run: LocalRun | LocalJoins,
+        batches: Iterable[Any],
         sink: Sink,
         *,
         pause: float = 1.0,
@@ -60,26 +64,30 @@ class LocalStream(Background):
         self._on_progress = on_progress
         self._seq = 0
         self._wake, self._stopped = threading.Event(), threading.Event()
-        self._opened: Program | None = None
+        self._opened: Program | Joins | None = None
         self._open_sink()
         self._thread = threading.Thread(target=self._work, name="weft-stream", daemon=True)
         self._thread.start()
 
     @property
-    def program(self) -> Program:
+    def program(self) -> Program | Joins:
         """What runs."""
         return self._run.program
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> Plan | JoinPlan:
         """What is shared, and what that should cost."""
         return self._run.plan
 
-    def queries(self) -> tuple[Query, ...]:
+    def queries(self) -> tuple[Query, ...] | tuple[JoinQuery, ...]:
         """The queries that are answered."""
         return self._run.queries()
 
-    def add(self, query: Query | QueryBuilder | str, name: str | None = None) -> Future[Change]:
+    def joined(self, name: str) -> Change:
+        """How a query that is answered came to be: from when on it is exact."""
+        return self._run.joined(name)
+
+    def add(self, query: Any, name: str | None = None) -> Future[Change]:
         """Let a query join with the next batch, or at once while none comes."""
         return self._woken(self._run.add(query, name))
 
@@ -87,7 +95,7 @@ class LocalStream(Background):
         """Let a query leave before the next batch; its open windows are not answered."""
         return self._woken(self._run.drop(name))
 
-    def replace(self, query: Query | QueryBuilder | str, name: str | None = None) -> Future[Change]:
+    def replace(self, query: Any, name: str | None = None) -> Future[Change]:
         """Let a query take the place of the one of its name."""
         return self._woken(self._run.replace(query, name))
 
@@ -127,7 +135,7 @@ class LocalStream(Background):
                 heard = time.monotonic()
             elif self._wake.is_set():
                 self._wake.clear()
-                self._step("batch", partial(self._run.step, self.program.schema.empty_table()))
+                self._step("batch", partial(self._run.step, self._run.empty()))
             elif self._idle is not None and time.monotonic() - heard >= self._idle:
                 self._step("flush", self._run.flush)
                 heard = time.monotonic()
@@ -166,8 +174,8 @@ class LocalStream(Background):
                 watermark=watermark,
                 watermark_lag=None if watermark in (None, END) else time.time() - watermark / 1e6,
                 results=sum(table.num_rows for table in results.values()),
-                state_rows=sum(state.rows for state in run.states),
-                state_bytes=sum(state.bytes for state in run.states),
+                state_rows=run.state_rows,
+                state_bytes=run.state_bytes,
                 seconds=seconds,
                 breakdown={"job": round(made - began, 4), "sink": round(done - made, 4)},
                 sharing=tuple(run.choices),

@@ -47,7 +47,7 @@ class Ring:
         self.states = [JoinState(self.joins, node) for node in range(nodes)]
         self.latest: int | None = None
         self.seq = 0
-        self.layouts: dict[int, Layout] = {1: self.joins.layout}
+        self.layouts: dict[int, Layout] = {self.joins.version: self.joins.layout}
 
     def change(self, queries: list[JoinQuery]) -> None:
         """Go on with other queries."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
+from numba import njit
 
 from weft.aggregates.monoid import BEYOND, SUM_INT
 from weft.aggregates.part import Part, States
@@ -42,12 +43,22 @@ def lower_sum(parts: Sequence[Part], states: Sequence[States]) -> pa.Array:
     """A sum; integers must fit 64 bits."""
     if parts[0].monoid.code != SUM_INT:
         return _masked(_divided(parts[0], states[0], 1), _counts(states[1]))
-    high, low = states[0].words[:, 0], states[0].words[:, 1]
-    if ((high < -(2**31)) | (high >= 2**31)).any():
+    sums = np.empty(len(states[0]), dtype=np.int64)
+    if not _join_halves(states[0].words, sums):
         raise AnswerOverflow(
             "an integer sum does not fit 64 bits; sum(cast(... AS double)) gives a rounded one"
         )
-    return _masked((high << 32) + low, _counts(states[1]))
+    return _masked(sums, _counts(states[1]))
+
+
+@njit(cache=True, nogil=True)
+def _join_halves(words, sums):  # type: ignore[no-untyped-def]
+    """Integers from their high and low halves; False where one does not fit."""
+    for i in range(sums.size):
+        if not -(2**31) <= words[i, 0] < 2**31:
+            return False
+        sums[i] = (words[i, 0] << 32) + words[i, 1]
+    return True
 
 
 def lower_avg(parts: Sequence[Part], states: Sequence[States]) -> pa.Array:

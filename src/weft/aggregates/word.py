@@ -63,7 +63,15 @@ def _order_floats(values, keys, bits):  # type: ignore[no-untyped-def]
 
 def unorder_floats(keys: np.ndarray) -> np.ndarray:
     """The floats behind ``order_floats``."""
-    return np.where(keys < 0, keys ^ ALL_BUT_SIGN, keys).view(np.float64)
+    values = np.empty(keys.size, dtype=np.int64)
+    _unorder_floats(keys, values)
+    return values.view(np.float64)
+
+
+@njit(cache=True, nogil=True)
+def _unorder_floats(keys, values):  # type: ignore[no-untyped-def]
+    for i in range(keys.size):
+        values[i] = keys[i] ^ ALL_BUT_SIGN if keys[i] < 0 else keys[i]
 
 
 def int_words(array: pa.Array) -> np.ndarray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
+from numba import njit
 
 from weft.query import Window
 
@@ -19,10 +20,19 @@ def last_ends(windows: Iterable[Window], starts: np.ndarray) -> np.ndarray:
     [12, 17, 17]
     """
     ends = np.full(starts.size, NEVER, dtype=np.int64)
-    for w in windows:
-        last = starts - (starts - w.offset) % w.slide + w.range
-        np.maximum(ends, np.where(last > starts, last, NEVER), out=ends)
+    _last_ends(_shapes(windows), starts, ALWAYS, ends)
     return ends
+
+
+def needed_at(windows: Iterable[Window], starts: np.ndarray, watermark: int) -> np.ndarray:
+    """Which slices, by their starts, some window covers that ends after the watermark.
+
+    >>> needed_at([Window(range=12, slide=5)], np.array([0, 5, 7]), 12).tolist()
+    [False, True, True]
+    """
+    ends = np.full(starts.size, NEVER, dtype=np.int64)
+    _last_ends(_shapes(windows), starts, watermark, ends)
+    return ends > watermark
 
 
 def first_ends(windows: Iterable[Window], starts: np.ndarray) -> np.ndarray:
@@ -32,11 +42,41 @@ def first_ends(windows: Iterable[Window], starts: np.ndarray) -> np.ndarray:
     [2, 7, 12]
     """
     ends = np.full(starts.size, ALWAYS, dtype=np.int64)
-    for w in windows:
-        begin = w.offset + w.range
-        first = starts + 1 + (begin - starts - 1) % w.slide
-        np.minimum(ends, np.where(first - w.range <= starts, first, ALWAYS), out=ends)
+    _first_ends(_shapes(windows), starts, ends)
     return ends
+
+
+def _shapes(windows: Iterable[Window]) -> np.ndarray:
+    """Range, slide and offset of each, the longest first."""
+    shapes = sorted(((w.range, w.slide, w.offset) for w in windows), reverse=True)
+    return np.array(shapes, dtype=np.int64).reshape(-1, 3)
+
+
+@njit(cache=True, nogil=True)
+def _last_ends(shapes, starts, enough, ends):  # type: ignore[no-untyped-def]
+    """The last end of each slice, or the first found that is after ``enough``."""
+    for i in range(starts.size):
+        start, most = starts[i], ends[i]
+        for w in range(shapes.shape[0]):
+            length, slide, offset = shapes[w]
+            last = start - (start - offset) % slide + length
+            if last > start and last > most:
+                most = last
+                if most > enough:
+                    break
+        ends[i] = most
+
+
+@njit(cache=True, nogil=True)
+def _first_ends(shapes, starts, ends):  # type: ignore[no-untyped-def]
+    for i in range(starts.size):
+        start, least = starts[i], ends[i]
+        for w in range(shapes.shape[0]):
+            length, slide, offset = shapes[w]
+            first = start + 1 + (offset + length - start - 1) % slide
+            if first - length <= start and first < least:
+                least = first
+        ends[i] = least
 
 
 def is_due(window: Window, answered: int | None, watermark: int) -> bool:

@@ -7,20 +7,18 @@ the tree's technique combines, part by part, the runs of all queries that need t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TypeAlias
+from collections.abc import Collection, Iterable, Iterator
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 
 from weft.aggregates import Monoid, States
 from weft.aggregates.monoid import merge
 from weft.engine.counting import count_rows
 from weft.engine.due import NEVER, is_due, last_ends
 from weft.engine.program import Entry, Program
+from weft.engine.runs import Due, Region, Runs, ask, find_runs, in_turns
 from weft.engine.shards import MOST_PAIRS, bounded
 from weft.engine.spread import Spread, spread
 from weft.engine.state import Counted, GroupingState, Piece, State
@@ -67,32 +65,18 @@ def final(
         predicates = sorted({entry.predicate for entry, _ in asking})
         for some in bounded(predicates, held.satisfying(), MOST_PAIRS):
             view = View(held, program.trees[tree], some, since)
-            for entry, due in asking:
-                if entry.predicate in some:
-                    view.ask(entry, *due)
-            results |= {e.query.name: t for e in view.runs if (t := _answer(program, view, e)).num_rows}
+            mine = [(entry, due) for entry, due in asking if entry.predicate in some]
+            for entry, table in view.answer(program, mine):
+                if table.num_rows:
+                    results[entry.query.name] = table
     state.advance(watermark)
     return state, {q.name: results[q.name] for q in program.queries if q.name in results}
-
-
-Due: TypeAlias = tuple[np.ndarray | int, np.ndarray | int]
-"""After which instant windows are due, and until which, for all groups or for each."""
 
 
 def _after(entry: Entry, answered: int | None) -> int:
     """The instant after which windows are to end: those not answered yet, and that the query is exact for."""
     after, since = NEVER if answered is None else answered, entry.origin.since
     return after if since == NEVER else max(after, since + entry.query.window.range - 1)
-
-
-@dataclass(frozen=True, slots=True)
-class Runs:
-    """The due windows of one query that hold a row, by time: cell bounds, group, and window start."""
-
-    low: np.ndarray
-    high: np.ndarray
-    group: np.ndarray
-    start: np.ndarray
 
 
 class View:
@@ -109,166 +93,147 @@ class View:
     ) -> None:
         self.grouping, self.tree = grouping, tree
         self.cells = grouping.settle()
-        self.runs: dict[Entry, Runs] = {}
-        self._answers: dict[tuple[int, Entry], np.ndarray] = {}
         starts = grouping.starts if since is None else grouping.apart(since)
         if tree.progressions != grouping.grouping.progressions:
             starts = align(tree.progressions, starts)
         self.predicates = predicates
         satisfied = grouping.bitmaps()[:, predicates]
-        cell_starts = starts[self.cells.slice]
+        # Starts are in order, and some may be equal by now.
+        new = np.ones(len(starts), dtype=np.bool_)
+        new[1:] = starts[1:] > starts[:-1]
+        edges, at = starts[new], (np.cumsum(new) - 1)[self.cells.slice]
         # Cells can be taken as they are, by all, unless signatures or finer edges split the tree's slices.
         self._spread: Spread | None = None
-        self.group, self.starts = self.cells.group, cell_starts
+        group = self.cells.group
         if len(satisfied) > 1 or not satisfied.all() or starts is not grouping.starts:
-            self._spread = spread(self.cells.signature, satisfied, self.cells.group, cell_starts)
-            self.group, self.starts = self.group[self._spread.leader], cell_starts[self._spread.leader]
+            self._spread = spread(self.cells.signature, satisfied, group, at)
+            group, at = group[self._spread.leader], at[self._spread.leader]
+        self._count = len(group)
+        changes = np.flatnonzero(np.diff(group, prepend=-1))
+        self.regions = {}
+        for place, predicate in enumerate(predicates):
+            first, last = (0, len(group)) if self._spread is None else self._spread.bounds[place : place + 2]
+            inside = slice(*np.searchsorted(changes, (first + 1, last)))
+            bounds = np.concatenate([[first] if last > first else [], changes[inside], [last]])
+            self.regions[predicate] = Region(bounds.astype(np.int64), group, at, edges)
 
-    def _region(self, predicate: int) -> tuple[int, int]:
-        """Where a predicate's cells begin and end."""
-        if self._spread is None:
-            return 0, len(self.group)
-        place = self.predicates.index(predicate)
-        return int(self._spread.bounds[place]), int(self._spread.bounds[place + 1])
-
-    @cached_property
-    def _changes(self) -> np.ndarray:
-        """Where a group's cells begin."""
-        return np.flatnonzero(np.diff(self.group, prepend=-1))
-
-    def _groups(self, predicate: int) -> np.ndarray:
-        """Where each group's cells begin that satisfy the predicate, and the end."""
-        first, last = self._region(predicate)
-        inside = slice(*np.searchsorted(self._changes, (first + 1, last)))
-        return np.concatenate([[first] if last > first else [], self._changes[inside], [last]]).astype(
-            np.int64
-        )
-
-    def ask(self, entry: Entry, after: np.ndarray | int, until: np.ndarray | int) -> None:
-        """Find the windows of a query that end after ``after`` and not after ``until``, which groups may have
-        each their own."""
-        window, bounds = entry.query.window, self._groups(entry.predicate)
-        groups = self.group[bounds[:-1]]
-        afters, untils = (np.broadcast_to(each, len(self.grouping.keys))[groups] for each in (after, until))
-        shape = (window.range, window.slide, window.offset, afters, untils)
-        nothing = np.zeros(0, dtype=np.int64)
-        count = _runs(bounds, self.starts, *shape, nothing, nothing, nothing, nothing)
-        low, high, group, start = (np.empty(count, dtype=np.int64) for _ in range(4))
-        _runs(bounds, self.starts, *shape, low, high, group, start)
-        order = np.argsort(start, kind="stable")
-        self.runs[entry] = Runs(low[order], high[order], self.group[group[order]], start[order])
-
-    def states(self, number: int, entry: Entry) -> States:
-        """The states of one part over a query's runs, found for all queries of the view in one pass."""
-        if (number, entry) not in self._answers:
-            asking = [e for e in self.runs if any(number in a.parts for a in e.answers)]
-            bounds = np.cumsum([0, *(len(self.runs[e].low) for e in asking)])
-            words = technique(self.tree.technique).answer(
-                *self.cell_states(number, {e.predicate for e in asking}),
-                np.concatenate([self.runs[e].low for e in asking]),
-                np.concatenate([self.runs[e].high for e in asking]),
-            )
-            for e, first, last in zip(asking, bounds[:-1], bounds[1:]):
-                self._answers[number, e] = words[first:last]
-        return States(self._answers[number, entry], self.cells.parts[number].dictionary)
-
-    def times(self, entry: Entry) -> tuple[np.ndarray, np.ndarray]:
-        """Where a query's runs begin and end in time: at their windows' bounds or, counted in rows, with the
-        first and the last row."""
-        runs = self.runs[entry]
-        if not entry.query.window.rows:
-            return runs.start, runs.start + entry.query.window.range
-        _, oldest, newest = (states.words[:, 0] for states in self.cells.parts[:3])
-        return oldest[runs.low], newest[runs.high - 1]
+    def answer(
+        self, program: Program, asking: Iterable[tuple[Entry, Due]]
+    ) -> Iterator[tuple[Entry, pa.Table]]:
+        """The due windows of queries as tables; those that differ in windows alone are answered together."""
+        alike: dict[object, list[tuple[Entry, Due]]] = {}
+        for entry, due in asking:
+            alike.setdefault(_shape(entry), []).append((entry, due))
+        ordered = [each for some in alike.values() for each in some]
+        asked = ask((self.regions[e.predicate], e.query.window, due) for e, due in ordered)
+        for turn in in_turns(asked, self._count):
+            entries = [entry for entry, _ in ordered[turn]]
+            yield from Answers(program, self, entries, find_runs(asked[turn])).tables()
 
     def cell_states(self, number: int, predicates: Collection[int]) -> tuple[Monoid, np.ndarray]:
         """The monoid of one part, and its states in the tree's slices for these predicates."""
         part, states = self.grouping.grouping.parts[number], self.cells.parts[number].words
         if self._spread is not None:
-            merged = part.monoid.identity(len(self.group))
+            merged = part.monoid.identity(self._count)
             for each in self._spread.pairs([p in predicates for p in self.predicates]):
                 merge(part.monoid, merged, *each, states)
             states = merged
         return part.ready(states)
 
 
-@njit(cache=True, nogil=True)
-def _first_from(starts, at, last, t):  # type: ignore[no-untyped-def]
-    """The first cell from ``at`` on that starts at ``t`` or later; ``last`` where none does.
+class Answers:
+    """The answers of some queries over their runs; ``alike`` has neighbours that differ in windows alone."""
 
-    Steps double, for a window may slide by one cell or by thousands.
-    """
-    step = 1
-    while at < last and starts[at] < t:
-        before = at
-        at += step
-        step *= 2
-        if at >= last or starts[at] >= t:
-            # It is after ``before``, and at most ``at``.
-            low, high = before, min(at, last)
-            while high - low > 1:
-                middle = (low + high) >> 1
-                if starts[middle] < t:
-                    low = middle
-                else:
-                    high = middle
-            return high
-    return at
+    def __init__(self, program: Program, view: View, entries: list[Entry], runs: Runs) -> None:
+        self.program, self.view, self.entries, self.runs = program, view, entries, runs
+        changes = [n for n, (a, b) in enumerate(pairwise(entries), 1) if _shape(a) != _shape(b)]
+        self.alike = list(pairwise([0, *changes, len(entries)]))
+        self._words: dict[int, dict[int, np.ndarray]] = {}
 
-
-@njit(cache=True, nogil=True)
-def _runs(bounds, starts, range_, slide, offset, afters, untils, low, high, group, start):  # type: ignore[no-untyped-def]
-    """Count the runs, and write them where the outputs have room; windows without a cell are skipped."""
-    count = 0
-    for g in range(bounds.size - 1):
-        first, last = bounds[g], bounds[g + 1]
-        after, until = afters[g], untils[g]
-        a = b = first
-        # The first window that holds the group's first cell, or the first that is due.
-        t = starts[first]
-        w = t - range_ + 1 + (offset - (t - range_ + 1)) % slide
-        if after > np.int64(-4611686018427387904) and w + range_ <= after:
-            w = after - range_ + 1 + (offset - (after - range_ + 1)) % slide
-        while w + range_ <= until:
-            a = _first_from(starts, a, last, w)
-            if a == last:
-                break
-            if starts[a] >= w + range_:
-                # No cell in this window: go on to the first window that holds the next cell.
-                t = starts[a]
-                w = t - range_ + 1 + (offset - (t - range_ + 1)) % slide
-                if w > t:
-                    # Between two hopping windows: this cell is in none.
-                    a += 1
-                    if a < last:
-                        t = starts[a]
-                        w = t - range_ + 1 + (offset - (t - range_ + 1)) % slide
-                        continue
-                    break
+    def tables(self) -> Iterator[tuple[Entry, pa.Table]]:
+        """Each query's windows that hold a row."""
+        keys, times = self.view.grouping.keys.decode(self.runs.group), self._times()
+        for place, (first, last) in enumerate(self.alike):
+            inside, query = self.runs.part(first, last), self.entries[first].query
+            if inside.start == inside.stop:
                 continue
-            b = _first_from(starts, max(a, b), last, w + range_)
-            if low.size:
-                low[count], high[count], group[count], start[count] = a, b, first, w
-            count += 1
-            w += slide
-    return count
+            columns = dict(zip(query.result_keys, (column[inside] for column in keys)))
+            columns |= {name: column[inside] for name, column in times.items()}
+            whole = pa.table(columns | self._values(place))
+            for number in range(first, last):
+                mine = self.runs.part(number, number + 1)
+                if mine.start < mine.stop:
+                    table = whole.slice(mine.start - inside.start, mine.stop - mine.start)
+                    yield self.entries[number], _finish(self.program, self.entries[number], table)
+
+    def _values(self, place: int) -> dict[str, pa.Array]:
+        """The aggregates of queries alike; an error names the first query that it comes from."""
+        first, last = self.alike[place]
+        grouping, values = self.view.grouping.grouping, {}
+        for answer in self.entries[first].answers:
+            parts = [grouping.parts[n] for n in answer.parts]
+            states = [self._states(n, place) for n in answer.parts]
+            try:
+                values[answer.alias] = _typed(answer.function.lower(parts, states), answer.type)
+            except (AggregateError, AnswerOverflow):
+                begin = int(self.runs.bounds[first])
+                for number in range(first, last):
+                    mine = self.runs.part(number, number + 1)
+                    some = slice(mine.start - begin, mine.stop - begin)
+                    try:
+                        answer.function.lower(parts, [States(s.words[some], s.dictionary) for s in states])
+                    except (AggregateError, AnswerOverflow) as error:
+                        name = self.entries[number].query.name
+                        raise type(error)(f"query '{name}', {answer.alias}: {error}") from None
+                raise
+        return values
+
+    def _states(self, number: int, place: int) -> States:
+        """The states of one part over the runs of queries alike, found for all that need it in one pass."""
+        if number not in self._words:
+            asking = [
+                place
+                for place, (first, _) in enumerate(self.alike)
+                if any(number in answer.parts for answer in self.entries[first].answers)
+            ]
+            self._words[number] = self._as_another(number, asking) or self._combined(number, asking)
+        return States(self._words[number][place], self.view.cells.parts[number].dictionary)
+
+    def _as_another(self, number: int, asking: list[int]) -> dict[int, np.ndarray] | None:
+        """What was found for a part whose states are the same: values without nulls are as many as rows."""
+        parts, cells = self.view.grouping.grouping.parts, self.view.cells.parts
+        monoid, words = parts[number].monoid, cells[number].words
+        for other, found in self._words.items():
+            alike = monoid.built_in and monoid == parts[other].monoid and list(found) == asking
+            if alike and np.array_equal(words, cells[other].words):
+                return found
+        return None
+
+    def _combined(self, number: int, asking: list[int]) -> dict[int, np.ndarray]:
+        inside = [self.runs.part(*self.alike[place]) for place in asking]
+        low, high = self.runs.low, self.runs.high
+        if len(asking) < len(self.alike):
+            low, high = (np.concatenate([bounds[some] for some in inside]) for bounds in (low, high))
+        needing = {e.predicate for place in asking for e in self.entries[slice(*self.alike[place])]}
+        states = self.view.cell_states(number, needing)
+        words = technique(self.view.tree.technique).answer(*states, low, high)
+        ends = np.cumsum([some.stop - some.start for some in inside])
+        return dict(zip(asking, np.split(words, ends[:-1])))
+
+    def _times(self) -> dict[str, pa.Array]:
+        """Where runs begin and end in time: at their windows' bounds or, counted in rows, with the first and
+        the last row."""
+        bounds = (self.runs.start, self.runs.end)
+        if isinstance(self.view.grouping, Counted):
+            _, oldest, newest = (states.words[:, 0] for states in self.view.cells.parts[:3])
+            bounds = (oldest[self.runs.low], newest[self.runs.high - 1])
+        type = self.program.time_type
+        return {n: pa.array(b).view(type) for n, b in zip(("window_start", "window_end"), bounds)}
 
 
-def _answer(program: Program, view: View, entry: Entry) -> pa.Table:
-    """One query's due windows as a table."""
-    query, grouping, runs = entry.query, program.groupings[entry.grouping], view.runs[entry]
-    columns = dict(zip(query.result_keys, view.grouping.keys.decode(runs.group)))
-    for name, times in zip(("window_start", "window_end"), view.times(entry)):
-        columns[name] = pa.array(times).cast(program.time_type)
-    for answer in entry.answers:
-        parts = [grouping.parts[n] for n in answer.parts]
-        states = [view.states(n, entry) for n in answer.parts]
-        try:
-            columns[answer.alias] = _typed(answer.function.lower(parts, states), answer.type)
-        except (AggregateError, AnswerOverflow) as error:
-            raise type(error)(f"query '{query.name}', {answer.alias}: {error}") from None
-    table = pa.table(columns)
-    return _finish(program, entry, table) if query.outputs or query.having is not None else table
+def _shape(entry: Entry) -> object:
+    """What is the same for queries that can be answered together."""
+    return entry.answers, entry.query.result_keys
 
 
 def _typed(array: pa.Array, type: pa.DataType) -> pa.Array:
@@ -285,9 +250,10 @@ def _typed(array: pa.Array, type: pa.DataType) -> pa.Array:
 
 def _finish(program: Program, entry: Entry, table: pa.Table) -> pa.Table:
     """Result columns computed from aggregates, and HAVING."""
-    query, schema = entry.query, program.result_schema(entry.query.name)
-    if not table.num_rows:
-        return schema.empty_table()
+    query = entry.query
+    if not query.outputs and query.having is None:
+        return table
+    schema = program.result_schema(query.name)
     table = _extended(table, {o.alias: o.expr for o in query.outputs})
     if query.having is not None:
         table = table.filter(pa.array(Evaluator(table).mask(query.having)))

@@ -118,12 +118,15 @@ def how_many(layers: Sequence[Layer], rows: int) -> int:
 
 def _ends(piece: Piece, program: Program) -> np.ndarray:
     """The watermark that each partial is needed until."""
-    starts = piece.table.column("slice_start").to_numpy(zero_copy_only=False)
     grouping = program.groupings[piece.grouping]
     if grouping.axis is Axis.ROWS:
         # Only the state knows how far its groups have counted: it leaves out what is dead when all is merged.
-        return np.full(len(starts), ALWAYS)
-    return starts + 1 if grouping.axis is Axis.WAITING else last_ends(grouping.windows, starts)
+        return np.full(piece.table.num_rows, ALWAYS)
+    # Many partials, but few slices.
+    slices = piece.table.column("slice_start").dictionary_encode()
+    starts = slices.dictionary.to_numpy(zero_copy_only=False)
+    ends = starts + 1 if grouping.axis is Axis.WAITING else last_ends(grouping.windows, starts)
+    return ends[slices.indices.to_numpy(zero_copy_only=False)]
 
 
 def _needed_until(piece: Piece, program: Program) -> int:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from weft.aggregates import States
 from weft.aggregates.monoid import merge
 from weft.engine.cells import factorize, order_by, run_targets
-from weft.engine.due import last_ends
+from weft.engine.due import last_ends, needed_at
 from weft.engine.keys import KeyIndex
 from weft.engine.program import Axis, Grouping, Program
 from weft.engine.signature import unpack
@@ -189,7 +189,7 @@ class GroupingState:
         longest = max(w.range for w in self.grouping.windows)
         old = int(np.searchsorted(self.starts, watermark - longest, "right"))
         live = np.zeros(len(self.starts), dtype=np.bool_)
-        live[old:] = last_ends(self.grouping.windows, self.starts[old:]) > watermark
+        live[old:] = needed_at(self.grouping.windows, self.starts[old:], watermark)
         return [] if live.all() else [live[c.slice] for c in (self.cells, *self.pending)]
 
     def _forget_keys(self) -> None:

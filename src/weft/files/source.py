@@ -66,11 +66,15 @@ class Files:
         object.__setattr__(self, "places", tuple(uri(p) for p in several))
 
     def __iter__(self) -> Iterator[pa.Table]:
-        """The files' rows as tables, for the in-process runner."""
-        schema = self.stream_schema()
+        """The files' rows as tables."""
+        return self.tables(self.stream_schema().names)
+
+    def tables(self, columns: Sequence[str], keys: Sequence[str] = ()) -> Iterator[pa.Table]:
+        """The rows in some columns, as tables; text columns in ``keys`` may come as dictionaries."""
+        schema = pa.schema([self.stream_schema().field(name) for name in columns])
         shares, _ = self.splits(self.find(), 1)
         for share in shares:
-            for chunk in self.read(share, schema):
+            for chunk in self.read(share, schema, keys):
                 yield chunk.table
 
     def arrivals(self) -> Iterator[pa.Table | None]:

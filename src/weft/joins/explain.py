@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.duration import format_duration
+from weft.errors import JobError
 from weft.joins.member import Member
 from weft.joins.rates import COMPARISONS, Costs, Rates
 from weft.joins.shape import Slice, bounded, cpu_opt, mem_opt, priced
@@ -125,6 +126,20 @@ def aligned(table: Sequence[Sequence[str]]) -> list[str]:
     """The lines of a table, its columns under each other."""
     widths = [max(len(row[c]) for row in table) for c in range(len(table[0]))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in table]
+
+
+def read_shape(text: str) -> str | float:
+    """How chains are sliced: ``mem-opt``, ``cpu-opt``, or the most rows kept.
+
+    >>> read_shape("cpu-opt"), read_shape("100,000")
+    ('cpu-opt', 100000.0)
+    """
+    if text in ("mem-opt", "cpu-opt"):
+        return text
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        raise JobError(f"chain is mem-opt, cpu-opt or a number of rows, not {text!r}") from None
 
 
 def choose_ends(

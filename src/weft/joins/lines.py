@@ -101,6 +101,5 @@ def fitted(side: int, rows: Rows, chain: Sliced[Any]) -> Rows:
 
 def fitted_pairs(pairs: Pairs, chain: Chain) -> Pairs:
     """Pairs of another version with the places and columns that they have in a chain."""
-    return replace(
-        placed(pairs, chain.windows), table=with_columns(pairs.table, chain.program.selected_schema)
-    )
+    kept = placed(pairs, chain.windows)
+    return replace(kept, table=with_columns(kept.table, chain.program.selected_schema))

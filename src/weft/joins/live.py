@@ -63,12 +63,14 @@ class Streams:
     def joins(
         self,
         queries: Sequence[JoinQuery],
-        version: int = 1,
+        version: int = 0,
         before: Joins | None = None,
         at: Moment = BEGINNING,
         rates: Mapping[Key, Rates] | None = None,
     ) -> Joins:
         """The joins made ready, where ``before`` ran until now; ``rates`` are those measured of its chains.
+
+        A version that is written down has a number from 1 on, so that ids of two are never the same.
 
         A join that was there goes on. One that a running join covers goes on from that one; another begins
         with the rows that come after it.

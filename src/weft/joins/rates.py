@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft.joins.member import Member
-from weft.joins.sliced import Sliced
+from weft.joins.sliced import Counts, Sliced
 
 SECOND = 1_000_000
 
@@ -79,15 +79,19 @@ def _independent(count: int, share: float) -> tuple[np.ndarray, np.ndarray]:
 
 def measured(state: Sliced[Any]) -> Rates | None:
     """The rates that running joins have seen; None before all streams have moved on in time."""
-    counts, rows, signs = state.counts, [], []
-    for side in range(len(state.sides)):
+    return rates_of(state.counts, [signs.bits for signs in state.signs])
+
+
+def rates_of(counts: Counts, bits: Sequence[np.ndarray]) -> Rates | None:
+    """The rates behind counts; ``bits`` are the signatures of each side."""
+    rows, signs = [], []
+    for side in range(len(bits)):
         first, last = counts.first[side], counts.last[side]
         if first is None or last is None or last <= first:
             return None
         rows.append(counts.rows[side] * SECOND / (last - first))
-        seen = state.signs[side].bits
-        weights = counts.signs[side][: len(seen)].astype(float)
-        signs.append((seen, weights / max(1.0, weights.sum())))
+        weights = counts.signs[side][: len(bits[side])].astype(float)
+        signs.append((bits[side], weights / max(1.0, weights.sum())))
     # Of all pairs that nested loops would compare, not only of those that an index looked at.
     join = counts.found / counts.near if counts.near else 0.0
     return Rates(tuple(rows), min(1.0, join), tuple(signs))

@@ -150,16 +150,25 @@ class JoinState:
         buckets: int,
         flight: Flight | None = None,
     ) -> tuple[dict[str, pa.Table], Fresh]:
-        """Take in the packed rows of each chain and side, and what joins of more than two streams have come
-        to in their rounds; the results, and what is new and has to be kept."""
+        """Take in the packed rows of each chain and side; the results, and what is new and has to be kept.
+
+        ``flight`` is what joins of more than two streams have come to in their rounds, if there were any.
+        """
         results: dict[str, pa.Table] = {}
         fresh = Fresh(self.chains)
         for number, chain in enumerate(self.chains):
             streams = chain.program.members[0].streams
             if isinstance(chain, MultiwayJoin):
-                assert flight is not None
-                own, found = flight.landed(number)
-                results |= chain.finish(own, found, [marks[s] for s in streams])
+                now = [marks[s] for s in streams]
+                if flight is None:  # everything is here
+                    lots = [
+                        unpacked(chain, side, arrived.get((number, side), ())) for side in range(len(now))
+                    ]
+                    own = {side: rows for side, rows in enumerate(lots) if rows is not None}
+                    results |= chain.join(lots, now)
+                else:
+                    own, found = flight.landed(number)
+                    results |= chain.finish(own, found, now)
                 fresh.add(number, own.items(), chain.fresh)
                 continue
             new, stored = list[Rows | None](), list[Rows | None]()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -15,8 +15,12 @@ from weft.engine.final import closing_time
 from weft.engine.manifest import Layer, Manifest
 from weft.engine.partial import Seen
 from weft.engine.versions import Version
+from weft.joins.adapt import Watch, better_ends
 from weft.joins.live import JoinRegistry, Moment
+from weft.joins.member import Key
 from weft.joins.multiway.book import OrderBook
+from weft.joins.rates import Rates
+from weft.joins.shape import mem_opt
 from weft.joins.state import Joins
 from weft.query import RESULT_TIME, JoinQuery
 from weft.query_json import join_from_dict
@@ -50,7 +54,25 @@ class JoinSteps(Committing[Joins]):
         return OrderBook()
 
     def _fold(self, last: Manifest | None, version: int) -> Joins | None:
-        return self.registry.fold(_moment(last), version)
+        rates = {watch.members[0].key: watch.rates for watch in self._watches}
+        known = {key: rate for key, rate in rates.items() if rate is not None}
+        changed = self.registry.fold(_moment(last), version, known)
+        return changed or self._sliced_anew(known, version)
+
+    def _sliced_anew(self, rates: Mapping[Key, Rates], version: int) -> Joins | None:
+        """The same joins in other slices, where the rates make those clearly cheaper; else None."""
+        streams, joins, ends = self.registry.streams, self.program, list[Any]()
+        for number, (program, now) in enumerate(zip(joins.programs, joins.ends)):
+            rate, better = rates.get(program.members[0].key), None
+            if streams.shape == "mem-opt":
+                better = mem_opt(program.members)
+            elif rate is not None:
+                better = better_ends(program.members, now, rate, streams.shape, streams.costs)
+                self._watches[number] = Watch(program.members)
+            ends.append(now if better is None else better)
+        if ends == [[list(side) for side in now] for now in joins.ends]:
+            return None
+        return replace(joins, ends=tuple(ends)).renumbered(version)
 
     def _renumbered(self, program: Joins, version: int) -> Joins:
         return program.renumbered(version)
@@ -73,6 +95,7 @@ class JoinSteps(Committing[Joins]):
     def _carry(self, program: Joins) -> None:
         super()._carry(program)
         self._carried, self._results = Carried(program), Carried(program.results)
+        self._watches = [Watch(each.members) for each in program.programs]
 
     def _closing(self, last: Manifest | None) -> int | None:
         """After all rows so far: no result waits for a stream that is behind."""
@@ -123,6 +146,11 @@ class JoinSteps(Committing[Joins]):
         if self.program.rounds > 1:
             bad += Seen(bad=sum(report["round_bad"] for report in found.reports))
             self.book.learn(self.program.programs, found.reports)
+        for number, watch in enumerate(self._watches):
+            for said in found.reports[0]["came"]:
+                watch.add(said[number], 0, 0)
+            pairs = [report["pairs"][number] for report in found.reports]
+            watch.add({"sides": ()}, sum(near for near, _ in pairs), sum(joined for _, joined in pairs))
         results = {name: _in_order(table) for name, table in found.results.items()}
         marks, reports, seen = {**found.watermarks, RESULTS: at.results}, found.reports, found.seen + bad
         if aggregated:

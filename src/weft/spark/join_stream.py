@@ -11,11 +11,8 @@ from weft.engine.store import SliceStore
 from weft.errors import CheckpointError, JobError
 from weft.files import Files
 from weft.join_run import time_of
-from weft.joins.explain import plan_chain
 from weft.joins.live import JoinRegistry, Streams
-from weft.joins.multiway.explain import plan_multiway
-from weft.joins.plan import JoinPlan
-from weft.joins.rates import assumed
+from weft.joins.plan import JoinPlan, SharedPlan
 from weft.joins.state import Joins
 from weft.optimize import LivePlanner
 from weft.query import JoinQuery
@@ -35,16 +32,15 @@ class JoinStream(Running[Joins]):
         """The joins that are answered."""
         return self._steps.program.queries
 
-    def explain(self) -> list[JoinPlan]:
-        """The chains and the joins of more streams that run, with what they should cost."""
-        joins, book, found = self._steps.program, self._steps.book, list[JoinPlan]()
-        for program, ends in zip(joins.programs, joins.ends):
-            members, rates = program.members, assumed(program.members)
-            if len(program.sides) == 2:
-                found.append(plan_chain(members, rates, "mem-opt", ends=ends))
-            else:
-                found.append(plan_multiway(members, rates, book.page(program)))
-        return found
+    @property
+    def plan(self) -> JoinPlan:
+        """The chains that run, and the joins of more streams, with what they should cost."""
+        joins = self._steps.program
+        return JoinPlan.of(joins.programs, joins.ends, self._steps.book)
+
+    def explain(self) -> list[SharedPlan]:
+        """What the plan has, one by one."""
+        return list(self.plan.chains)
 
 
 def streams_of(
@@ -53,11 +49,12 @@ def streams_of(
     planner: LivePlanner,
     strict: bool,
     buckets: int,
+    chain: str | float,
 ) -> Streams:
     """What joins of these sources are made ready for."""
     schemas = {s: _schema(s, source) for s, source in sorted(sources.items())}
     times = {s: time if isinstance(time, str) else time_of(time, s) for s in schemas}
-    return Streams(schemas, times, planner, strict, buckets)
+    return Streams(schemas, times, planner, strict, buckets, chain)
 
 
 def registry_of(store: SliceStore, streams: Streams, base: tuple[JoinQuery, ...], sink: Sink) -> JoinRegistry:
@@ -65,7 +62,7 @@ def registry_of(store: SliceStore, streams: Streams, base: tuple[JoinQuery, ...]
     accept = sink.check if isinstance(sink, CheckingSink) else None
     before = store.version()
     if before is None:
-        return JoinRegistry(streams.joins(base), streams, accept)
+        return JoinRegistry(streams.joins(base).renumbered(1), streams, accept)
     if before.joins is None:
         raise CheckpointError(f"checkpoint '{store.place}' is not of joins; use another checkpoint directory")
     streams.check(before.joins, store.place)

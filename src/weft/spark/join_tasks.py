@@ -20,6 +20,7 @@ import pyarrow as pa
 from weft.engine.partial import Seen, partial
 from weft.engine.sharing import total
 from weft.files import Chunk
+from weft.joins.adapt import said_of
 from weft.joins.clock import Clock, Timed
 from weft.joins.feeds import feed_rows
 from weft.joins.sliced import Sliced
@@ -73,6 +74,7 @@ class JoinMapTask:
         said = {
             "seen": {s: asdict(each) for s, each in seen.items()},
             "bad": sum(chain.counts.bad for chain in chains),
+            "came": list(map(said_of, chains)),
             "skipped": skipped,
             "seconds": time.perf_counter() - began,
         }
@@ -122,6 +124,7 @@ class JoinBucketTask:
         state, how = state_of(joins, step, bucket)
         laps.lap("load")
         bad = sum(chain.counts.bad for chain in state.chains)
+        pairs = [(chain.counts.near, chain.counts.found) for chain in state.chains]
         flight = land(parcels, state, joins.rounds) if joins.rounds > 1 else None
         results, fresh = state.step(arrived, marks, step.buckets, flight)
         laps.lap("join")
@@ -142,12 +145,18 @@ class JoinBucketTask:
             "map": max((n["seconds"] for n in notes), default=0.0),
             "layers": [asdict(layer) for layer in layers],
             "bad": sum(chain.counts.bad for chain in state.chains) - bad,
+            "came": [n["came"] for n in notes] if bucket == 0 else [],
+            "pairs": [
+                (_all_pairs(chain, chain.counts.near - near, step.buckets), chain.counts.found - found)
+                for chain, (near, found) in zip(state.chains, pairs)
+            ],
             "rows": state.rows,
             "bytes": state.bytes,
             "seconds": laps.laps,
         }
         if flight is not None:
             report |= ring_report(parcels, state)
+        feeds = {id: results.pop(name) for name, id in joins.feeds.items() if name in results}
         mine = [note(report, bucket=bucket, origin=bucket)]
         for number, query in enumerate(joins.queries):
             if query.name in results:
@@ -156,28 +165,28 @@ class JoinBucketTask:
             yield from mine
             return
         yield from map(passed, mine)
-        yield from self._partials(joins, results, now, bucket)
+        yield from self._partials(joins, feeds, now, bucket)
 
     def _partials(
-        self, joins: Joins, results: Mapping[str, pa.Table], now: int | None, bucket: int
+        self, joins: Joins, feeds: Mapping[str, pa.Table], now: int | None, bucket: int
     ) -> Iterator[Parcel]:
         """The partials of the results that are aggregated, and a note of how far results have come."""
         began = time.perf_counter()
-        rows = feed_rows(
-            {id: results[n] for n, id in joins.feeds.items() if n in results}, joins.results.schema
-        )
+        rows = feed_rows(feeds, joins.results.schema)
         made = partial(rows, joins.results, self.step.results, self.step.buckets)
         seen = replace(made.seen, max_time=now)
-        said: dict[str, Any] = {
-            "seen": asdict(seen),
-            "skipped": [],
-            "choices": [asdict(c) for c in total(made.choices)],
-        }
+        said: dict[str, Any] = {"seen": asdict(seen), "skipped": []}
+        said["choices"] = [asdict(choice) for choice in total(made.choices)]
         said["seconds"] = time.perf_counter() - began
         for to in range(self.step.buckets):
             yield note(said, bucket=to, origin=bucket)
         for piece in made.pieces:
             yield from wrap(piece.table, bucket=piece.bucket, tag=piece.grouping, origin=bucket)
+
+
+def _all_pairs(chain: Sliced[Any], near: int, buckets: int) -> int:
+    """Pairs near enough in time: where rows are split by code, a bucket sees one share of one share."""
+    return near * buckets if splits(chain.program) else near
 
 
 @dataclass(frozen=True)

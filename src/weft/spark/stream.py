@@ -86,6 +86,7 @@ def stream(
     tables: Mapping[str, TableSource] | None = None,
     late: Sink | None = None,
     target_batch: str | datetime.timedelta | None = None,
+    chain: str | float = "mem-opt",
 ) -> Run | JoinStream: ...
 
 
@@ -110,11 +111,13 @@ def stream(
     tables: Mapping[str, TableSource] | None = None,
     late: Sink | None = None,
     target_batch: str | datetime.timedelta | None = None,
+    chain: str | float = "mem-opt",
 ) -> Run | JoinStream:
     """Answer all queries over a streaming DataFrame, or over files as they arrive; returns at once.
 
     For joins, ``source`` is a mapping from each stream to its DataFrame or files, and ``time`` names the time
-    column of all streams or of each.
+    column of all streams or of each. ``chain`` says how joins are sliced: ``mem-opt``, ``cpu-opt``, or the
+    most rows they may keep; the last two are chosen anew when measured rates make others clearly cheaper.
 
     ``trigger`` is None (a batch as soon as the last is done), an interval such as ``"5 seconds"``, or
     ``"available now"``: take what is there and end. Then ``close_at_end`` answers the windows still open.
@@ -127,15 +130,17 @@ def stream(
 
     ``nodes`` are the nodes that the state of joins is spread over, as many as buckets where not given.
 
-    Queries may join and leave while it runs (``Run.add``, ``drop``, ``replace``). A run that goes on with a
-    checkpoint has the queries that were there at its end; those given here are compared with those given at
-    the start before, and what has changed among them changes with the first batch.
+    Queries and joins may come and go while it runs (``Run.add``, ``drop``, ``replace``). A run that goes on
+    with a checkpoint has the queries that were there at its end; those given here are compared with those
+    given at the start before, and what has changed among them changes with the first batch.
     """
     if isinstance(source, Mapping):
         asked = queries.queries if isinstance(queries, Plan) else tuple(map(built, queries))
         if len(source) > 1 or any(isinstance(q, JoinQuery) for q in asked):
-            if tables:
-                raise JobError("static tables cannot be joined to joins of streams; leave tables= out")
+            unfit: dict[str, object] = {"tables": tables, "late": late, "target_batch": target_batch}
+            for name, value in unfit.items():
+                if value:
+                    raise JobError(f"{name}= is for window queries over one stream; leave it out for joins")
             pace = _pace(lateness, idle_timeout, trigger, close_at_end)
             return _stream_joins(
                 source,
@@ -150,6 +155,7 @@ def stream(
                 strict,
                 strategy,
                 technique,
+                chain,
             )
         ((stream, source),) = source.items()
         queries = queries if isinstance(queries, Plan) else asked
@@ -208,6 +214,7 @@ def _stream_joins(
     strict: bool,
     strategy: str,
     technique: str,
+    chain: str | float,
 ) -> JoinStream:
     """``stream`` for joins."""
     session = session_of(next(iter(sources.values())), spark)
@@ -216,7 +223,7 @@ def _stream_joins(
     kept, place = _place(checkpoint)
     store = SliceStore(place)
     buckets = store.last.buckets if store.last else check_buckets(buckets, session)
-    streams = streams_of(sources, time, LivePlanner(strategy, technique, buckets), strict, buckets)
+    streams = streams_of(sources, time, LivePlanner(strategy, technique, buckets), strict, buckets, chain)
     delivered = as_sink(sink, session)
     registry = registry_of(store, streams, base, delivered)
     batches = batches_of(sources, session)

@@ -16,6 +16,7 @@ from prometheus_client.core import (
     SummaryMetricFamily,
 )
 
+from weft.joins.plan import JoinPlan
 from weft.plan import Plan
 from weft.web.record import Record
 from weft.web.served import Served
@@ -111,9 +112,9 @@ def _now(record: Record) -> Iterator[Metric]:
         yield GaugeMetricFamily("weft_watermark_lag_seconds", "Clock less watermark.", value=lag)
 
 
-def _plan(plan: Plan) -> Iterator[Metric]:
+def _plan(plan: Plan | JoinPlan) -> Iterator[Metric]:
     """What the plan in force should cost."""
-    unit = f"{plan.price.unit}/s"
+    unit = f"{plan.price.unit}/s" if isinstance(plan, Plan) else "comparisons/s"
     total = GaugeMetricFamily("weft_plan_cost", "Estimated cost of the plan.", labels=["unit"])
     total.add_metric([unit], plan.cost)
     yield total
@@ -125,7 +126,7 @@ def _plan(plan: Plan) -> Iterator[Metric]:
     trees = GaugeMetricFamily(
         "weft_tree_cost", "Estimated cost of each tree.", labels=["tree", "technique", "node", "unit"]
     )
-    for number, tree in enumerate(plan.trees):
+    for number, tree in enumerate(plan.trees if isinstance(plan, Plan) else ()):
         trees.add_metric([str(number), tree.technique, str(tree.node), unit], tree.cost)
     yield trees
 

@@ -7,9 +7,10 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from weft.duration import format_length
+from weft.duration import format_duration, format_length
 from weft.errors import QueryError, WeftError
-from weft.query_json import query_to_dict
+from weft.query import JoinQuery, Query
+from weft.query_json import join_to_dict, query_to_dict
 from weft.web.limits import NAME, SQL
 from weft.web.served import Shown
 
@@ -98,14 +99,23 @@ class Problem(BaseModel):
 
 def query_answer(shown: Shown) -> QueryAnswer:
     """A query as data."""
-    window = shown.query.window
-    range, slide = (format_length(length, window.rows) for length in (window.range, window.slide))
+    query = shown.query
     return QueryAnswer(
         name=shown.name,
         state=shown.state,
         since=shown.since,
         exact_from=shown.joined.exact_from if shown.joined else None,
         results=shown.results,
-        window=range if range == slide else f"{range} every {slide}",
-        query=query_to_dict(shown.query),
+        window=_in_words(query),
+        query=join_to_dict(query) if isinstance(query, JoinQuery) else query_to_dict(query),
     )
+
+
+def _in_words(query: Query | JoinQuery) -> str:
+    """A query's window; of a join, how long rows of each stream wait."""
+    if isinstance(query, JoinQuery):
+        ranges = ", ".join(f"{side.alias} {format_duration(side.range)}" for side in query.sides)
+        return ranges if query.aggregate is None else f"{_in_words(query.aggregate)} of {ranges}"
+    window = query.window
+    range, slide = (format_length(length, window.rows) for length in (window.range, window.slide))
+    return range if range == slide else f"{range} every {slide}"

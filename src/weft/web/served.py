@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from weft.engine.changes import Change
-from weft.engine.registry import joined, read_query
+from weft.engine.registry import read_one
 from weft.errors import JobError, QueryError, UnknownQuery
 from weft.latest import LatestSink
 from weft.launch import Running
-from weft.query import Query
+from weft.query import JoinQuery, Query
 from weft.sql.text import check_name, split
 from weft.web.limits import NAME, SQL, Limits
 from weft.web.plain import text
@@ -46,7 +46,7 @@ class Shown:
     name: str
     state: str
     since: datetime.datetime
-    query: Query
+    query: Query | JoinQuery
     joined: Change | None
     results: int
 
@@ -61,7 +61,7 @@ class Served:
         self.limits = limits or Limits()
         self.started = _now()
         self._since: dict[str, datetime.datetime] = {}
-        self._asked: tuple[tuple[Asked, Query | None, datetime.datetime], ...] = ()
+        self._asked: tuple[tuple[Asked, Query | JoinQuery | None, datetime.datetime], ...] = ()
         self._lock = threading.Lock()
 
     @property
@@ -110,7 +110,7 @@ class Served:
                     "running" if change is None else change.state,
                     self._since.get(query.name, self.started),
                     query,
-                    joined(program, query.name),
+                    self.running.joined(query.name),
                     self.latest.delivered[query.name],
                 )
             )
@@ -131,14 +131,16 @@ class Served:
     def results(self, name: str, where: dict[str, str | None]) -> pa.Table:
         """The latest results of a query, oldest first, of the groups asked for."""
         query = self.query(name).query
+        groups = query.aggregate if isinstance(query, JoinQuery) else query
+        keys = (
+            () if groups is None else groups.result_keys if isinstance(query, JoinQuery) else groups.group_by
+        )
         for column in where:
-            if column not in query.group_by:
+            if column not in keys:
                 raise QueryError(
                     f"the query does not group by '{column}'",
                     query=name,
-                    hint=f"its groups are {', '.join(query.group_by)}"
-                    if query.group_by
-                    else "it has no groups",
+                    hint=f"its groups are {', '.join(keys)}" if keys else "it has no groups",
                 )
         table = self.latest.table(name)
         if table is None:
@@ -150,23 +152,23 @@ class Served:
         ]
         return table.take(pa.array(kept, pa.int64())) if where else table
 
-    def _read(self, sql: str, name: str | None) -> tuple[Query, bool]:
+    def _read(self, sql: str, name: str | None) -> tuple[Query | JoinQuery, bool]:
         """The query of a text, and whether it was given a name."""
         if len(sql) > SQL:
             raise QueryError(f"the text has more than {SQL:,} characters", hint="ask for less at once")
         try:
-            query = read_query(sql)
+            query = read_one(sql)
         except RecursionError:
             raise QueryError("nested too deeply", hint="use fewer parentheses") from None
-        if not STREAM.fullmatch(query.source):
+        for stream in query.streams if isinstance(query, JoinQuery) else (query.source,):
+            if not STREAM.fullmatch(stream):
+                raise QueryError(
+                    f"{stream!r} is not the name of a stream", query=query.name, hint="FROM reaches no files"
+                )
+        windowed = query.aggregate if isinstance(query, JoinQuery) else query
+        if windowed is not None and not windowed.window.rows and windowed.window.slide < self.limits.slide:
             raise QueryError(
-                f"{query.source!r} is not the name of a stream",
-                query=query.name,
-                hint="FROM reaches no files",
-            )
-        if not query.window.rows and query.window.slide < self.limits.slide:
-            raise QueryError(
-                f"a window every {query.window.slide} µs",
+                f"a window every {windowed.window.slide} µs",
                 hint=f"take a slide of at least {self.limits.slide} µs",
             )
         named = name is not None or split(sql)[0].named
@@ -176,7 +178,9 @@ class Served:
             raise QueryError(f"the name has more than {NAME} characters", hint="take a shorter one")
         return query, named
 
-    def _ask(self, state: str, name: str, query: Query | None, ask: Callable[[], Future[Change]]) -> Asked:
+    def _ask(
+        self, state: str, name: str, query: Query | JoinQuery | None, ask: Callable[[], Future[Change]]
+    ) -> Asked:
         waiting = self._open()
         if len(waiting) >= 2 * self.limits.queries:
             raise TooMuch("too many changes wait for the next batch; try again after it")
@@ -189,7 +193,7 @@ class Served:
         asked.future.add_done_callback(lambda _: self._done(asked))
         return asked
 
-    def _open(self) -> tuple[tuple[Asked, Query | None, datetime.datetime], ...]:
+    def _open(self) -> tuple[tuple[Asked, Query | JoinQuery | None, datetime.datetime], ...]:
         """The changes that no batch has taken yet."""
         return tuple(each for each in self._asked if not each[0].future.done())
 

@@ -1,0 +1,217 @@
+"""Where the time goes, for 1 to 1,024 sliding queries: in one process by samples, on Spark by its own laps.
+
+In one process a thread looks, every few milliseconds, at what the others are doing. On Spark every step of a
+stream says how long its parts took, and Spark how long its own logs did; docs/performance.md explains both.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from rich.console import Group
+from rich.table import Table
+
+import weft
+from weft.bench import Progress, Result, stopwatch
+from weft.generate import write_parquet
+from weft.sinks import MemorySink
+from weft.workload import sliding, text
+
+COUNTS, QUICK_COUNTS = (1, 16, 64, 256, 1024), (1, 16, 64)
+ROWS, QUICK_ROWS = 10_000_000, 2_000_000
+RATE = 700.0
+FILES = 10
+SMALL_BATCHES, SMALL_ROWS = 20, 1000
+EVERY = 0.002
+"""Seconds between two samples."""
+
+PHASES = (
+    ("reading", ("weft/files/",)),
+    ("keys", ("engine/keys.py",)),
+    ("partials", ("engine/partial.py",)),
+    ("windows", ("engine/runs.py",)),
+    ("combining", ("weft/final/",)),
+    ("state", ("engine/state.py",)),
+    ("results", ("engine/final.py", "weft/local.py")),
+    ("planning", ("weft/optimize/", "weft/sql/", "engine/compile.py", "weft/plan.py")),
+)
+"""Innermost call that is one of these says what a thread is doing."""
+
+INSIDE = ("list", "map", "gather", "load", "final", "save", "sink", "commit")
+IN_JOB = ("map", "gather", "load", "final", "save")
+"""What a step on Spark is made of; the rest of its job is Spark's."""
+
+LOGS = ("walCommit", "commitOffsets", "latestOffset", "queryPlanning", "getBatch")
+"""What Spark itself does for every batch."""
+
+
+def run(quick: bool, progress: Progress) -> Result:
+    """Sample the one, add up the laps of the other."""
+    rows, counts = (QUICK_ROWS, QUICK_COUNTS) if quick else (ROWS, COUNTS)
+    steps = 2 * len(counts) + 2
+    spark = weft.session("local[*]", {"spark.driver.memory": "6g"})
+    table: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory(prefix="weft-bench-") as place:
+        folder = Path(place)
+        progress("generating trades", 0, steps)
+        write_parquet(folder / "trades", rows, files=FILES, rate=RATE)
+        write_parquet(folder / "few", SMALL_BATCHES * SMALL_ROWS, files=SMALL_BATCHES, rate=RATE)
+        for number, count in enumerate(counts):
+            progress(f"in one process, N = {count}", 1 + number, steps)
+            table.append(in_process(folder / "trades", count))
+        for number, count in enumerate(counts):
+            progress(f"Spark stream, N = {count}", 1 + len(counts) + number, steps)
+            table.append(streamed(spark, folder, "trades", count))
+        progress("small batches", steps - 1, steps)
+        table.append(streamed(spark, folder, "few", 64))
+        progress("done", steps, steps)
+    notes = [
+        f"{rows:,} trades of 500 symbols in {FILES} files, a file per batch; "
+        f"then {SMALL_BATCHES} batches of {SMALL_ROWS:,} rows."
+    ]
+    return Result("profile", table, figures(table), notes)
+
+
+def in_process(folder: Path, count: int) -> dict[str, Any]:
+    """The phases of a warm run, as shares of what its threads were seen doing."""
+    questions, files = text(sliding(count)), weft.Files(str(folder))
+    weft.run(weft.sql(questions), files, time="ts")
+    cpu = time.process_time()
+    with sampled() as seen, stopwatch() as elapsed:
+        answers = weft.run(weft.sql(questions), files, time="ts")
+    total = sum(seen.values()) or 1
+    return {
+        "where": "in-process",
+        "queries": count,
+        "seconds": elapsed(),
+        "cpu": time.process_time() - cpu,
+        "results": sum(table.num_rows for table in answers.values()),
+        "phases": {name: seen[name] / total for name, _ in (*PHASES, ("other", ()))},
+    }
+
+
+@contextmanager
+def sampled() -> Iterator[Counter[str]]:
+    """What the threads of this process do while the block runs, but for those that wait."""
+    seen: Counter[str] = Counter()
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.wait(EVERY):
+            for thread, frame in sys._current_frames().items():
+                if thread != threading.get_ident():
+                    phase = phase_of(frame)
+                    if phase is not None:
+                        seen[phase] += 1
+
+    watcher = threading.Thread(target=look, daemon=True)
+    watcher.start()
+    try:
+        yield seen
+    finally:
+        done.set()
+        watcher.join()
+
+
+def phase_of(frame: Any) -> str | None:
+    """The phase of a thread's innermost call that belongs to one; None where the thread waits."""
+    if frame.f_code.co_filename.endswith(("threading.py", "concurrent/futures/thread.py", "selectors.py")):
+        return None
+    ours = False
+    while frame is not None:
+        name = frame.f_code.co_filename
+        for phase, places in PHASES:
+            if any(place in name for place in places):
+                return phase
+        ours = ours or "/weft/" in name
+        frame = frame.f_back
+    return "other" if ours else None
+
+
+def streamed(spark: Any, folder: Path, name: str, count: int) -> dict[str, Any]:
+    """The mean laps of the steps of a stream, its first two apart, and what Spark's own logs took."""
+    steps: list[Any] = []
+    with tempfile.TemporaryDirectory(dir=folder) as checkpoint:
+        run = weft.stream(
+            weft.Files(str(folder / name), max_files_per_batch=1),
+            weft.sql(text(sliding(count))),
+            time="ts",
+            checkpoint=checkpoint,
+            sink=MemorySink(),
+            trigger="available-now",
+            close_at_end=True,
+            on_progress=steps.append,
+        )
+        run.await_done()
+    return laps_of(name, count, [step for step in steps if step.kind == "batch"][2:], run)
+
+
+def laps_of(name: str, count: int, steps: list[Any], run: Any) -> dict[str, Any]:
+    """What a step of the stream took on average, part by part, and what its batch took around the step."""
+
+    def mean(values: Iterable[float]) -> float:
+        return fmean(list(values) or [0.0])
+
+    laps = {lap: mean(step.breakdown[lap] for step in steps) for lap in (*INSIDE, "job")}
+    laps["Spark's job"] = laps.pop("job") - sum(laps[lap] for lap in IN_JOB)
+    batches = [each["durationMs"] for each in run._query.recentProgress if "addBatch" in each["durationMs"]]
+    logs = {key: mean(each.get(key, 0) / 1000 for each in batches[2:]) for key in LOGS}
+    whole = mean(each["triggerExecution"] / 1000 for each in batches[2:])
+    return {
+        "where": "stream" if name == "trades" else "small batches",
+        "queries": count,
+        "seconds": mean(step.seconds for step in steps),
+        "rows": mean(step.rows for step in steps),
+        "laps": laps,
+        "batch": whole,
+        "logs": sum(logs.values()),
+    }
+
+
+def figures(table: list[dict[str, Any]]) -> dict[str, float]:
+    """Seconds of a step of few rows, of its batch and of Spark's logs; rows per second of the others."""
+    small = next(row for row in table if row["where"] == "small batches")
+    found = {"small_step": small["seconds"], "small_batch": small["batch"], "small_logs": small["logs"]}
+    for row in table:
+        if row["where"] == "stream":
+            found[f"stream_rows_per_second_{row['queries']}"] = row["rows"] / row["seconds"]
+    return found
+
+
+def render(result: Result) -> Group:
+    """Shares of the time in one process, milliseconds of a step on Spark."""
+    shares = Table(title="In one process: where the threads were seen, in percent")
+    for heading in ("N", "seconds", "CPU s", "results", *(name for name, _ in PHASES), "other"):
+        shares.add_column(heading, justify="right")
+    laps = Table(title="A step on Spark, in milliseconds")
+    names = (*(lap for lap in INSIDE if lap not in IN_JOB), *IN_JOB, "Spark's job")
+    for heading in ("", "N", "rows", "step", *names, "batch", "of it logs"):
+        laps.add_column(heading, justify="right")
+    for row in result.rows:
+        if row["where"] == "in-process":
+            numbers = (f"{100 * share:.0f}" for share in row["phases"].values())
+            shares.add_row(
+                str(row["queries"]),
+                f"{row['seconds']:.2f}",
+                f"{row['cpu']:.2f}",
+                f"{row['results']:,}",
+                *numbers,
+            )
+        else:
+            spent = [row["seconds"], *(row["laps"][lap] for lap in names), row["batch"], row["logs"]]
+            laps.add_row(
+                row["where"],
+                str(row["queries"]),
+                f"{row['rows']:,.0f}",
+                *(f"{1000 * seconds:.0f}" for seconds in spent),
+            )
+    return Group(shares, laps, *result.notes)

@@ -1,0 +1,177 @@
+"""Joins in this process, which come and go: what Spark's tasks do, in one bucket and in memory alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import pyarrow as pa
+
+from weft.engine.changes import Change
+from weft.engine.final import END, closing_time, final
+from weft.engine.migrate import Migration
+from weft.engine.partial import Seen, partial
+from weft.engine.sharing import Choice
+from weft.engine.state import Piece, State
+from weft.joins.adapt import adapt
+from weft.joins.clock import Clock
+from weft.joins.feeds import feed_rows
+from weft.joins.live import JoinRegistry, Moment, Streams
+from weft.joins.plan import JoinPlan
+from weft.joins.sliced import Counts
+from weft.joins.state import Joins, JoinState
+from weft.joins.stored import pack_rows
+from weft.query import JoinQuery
+
+
+class LocalJoins:
+    """Joins, and aggregates of their results, fed with a batch of some of the streams at a time.
+
+    >>> import datetime, weft
+    >>> from weft.optimize import LivePlanner
+    >>> joins = weft.sql('''-- name: pairs
+    ...     SELECT a.x FROM a [RANGE '1 min'], b [RANGE '1 min'] WHERE a.x = b.x''')
+    >>> minutes = [datetime.datetime(2024, 1, 1, 0, minute) for minute in (0, 1)]
+    >>> a = pa.table({"ts": minutes, "x": [1, 2]})
+    >>> streams = Streams({"a": a.schema, "b": a.schema}, {"a": "ts", "b": "ts"}, LivePlanner())
+    >>> run = LocalJoins(streams, joins)
+    >>> run.step({"a": a, "b": a})["pairs"].column("x").to_pylist()
+    [1]
+    """
+
+    def __init__(
+        self,
+        streams: Streams,
+        queries: Sequence[JoinQuery],
+        lateness: int = 0,
+        accept: Callable[[Mapping[str, pa.Schema]], None] | None = None,
+    ) -> None:
+        joins = streams.joins(queries).renumbered(1)
+        self.registry, self.lateness = JoinRegistry(joins, streams, accept), lateness
+        self.seen, self.choices = Seen(), list[Choice]()
+        self._marks: dict[str, int | None] = dict.fromkeys(streams.schemas)
+        self._results: int | None = None
+        self._state, self._answers = JoinState(joins, 0), State(joins.results, 0)
+        self._looked: list[Counts | None] = [None for _ in joins.programs]
+
+    @property
+    def program(self) -> Joins:
+        """What runs."""
+        return self.registry.program
+
+    @property
+    def plan(self) -> JoinPlan:
+        """The chains that run."""
+        ends = [[slices.ends for slices in chain.sides] for chain in self._state.chains]
+        return JoinPlan.of([chain.program for chain in self._state.chains], ends)
+
+    @property
+    def watermark(self) -> int | None:
+        """The time before which all results are there."""
+        known = [self._marks[stream] for stream in self.program.streams]
+        return min((mark for mark in known if mark is not None), default=None) if None not in known else None
+
+    @property
+    def state_rows(self) -> int:
+        """How many rows, waiting pairs and partials are kept."""
+        return self._state.rows + self._answers.rows
+
+    @property
+    def state_bytes(self) -> int:
+        """About how much memory they take."""
+        return self._state.bytes + self._answers.bytes
+
+    def queries(self) -> tuple[JoinQuery, ...]:
+        """The joins that are answered."""
+        return self.program.queries
+
+    def joined(self, name: str) -> Change:
+        """How a join that is answered came to be."""
+        return self.registry.joined(name)
+
+    def add(self, query: Any, name: str | None = None) -> Future[Change]:
+        """Let a join come with the next batch."""
+        return self.registry.add(query, name)
+
+    def drop(self, name: str) -> Future[Change]:
+        """Let a join leave before the next batch."""
+        return self.registry.drop(name)
+
+    def replace(self, query: Any, name: str | None = None) -> Future[Change]:
+        """Let a join take the place of the one of its name."""
+        return self.registry.replace(query, name)
+
+    def step(self, batches: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+        """Take in a batch of some of the streams, and give the results that are then certain."""
+        self._change()
+        joins = self.program
+        arrived: dict[tuple[int, int], list[pa.RecordBatch]] = {}
+        for stream in joins.streams:
+            if stream not in batches:
+                continue
+            clock = Clock(joins.times[stream], self.lateness, self._marks[stream])
+            timed = clock.admit(batches[stream].select(joins.schemas[stream].names))
+            latest = int(timed.times[-1]) if timed.times.size else None
+            self.seen += Seen(clock.rows, clock.late, clock.untimed, 0, latest)
+            self._marks[stream] = clock.watermark
+            for number, side in joins.sides[stream]:
+                chain = self._state.chains[number]
+                rows = chain.rows(side, timed)
+                if rows is not None:
+                    arrived[number, side] = [pack_rows(rows, chain.signs[side])]
+        return self._join(arrived, self.watermark)
+
+    def empty(self) -> dict[str, pa.Table]:
+        """A batch without rows."""
+        return {}
+
+    def flush(self) -> dict[str, pa.Table] | None:
+        """Give all that waits, and go on; None where nothing does."""
+        if self.seen.max_time is None or self.watermark == self.seen.max_time + 1:
+            return None
+        self._marks = {s: max(self.seen.max_time + 1, mark or 0) for s, mark in self._marks.items()}
+        return self._join({}, closing_time(self.program.results, self.seen.max_time))
+
+    def close(self) -> dict[str, pa.Table]:
+        """Give everything that still waits."""
+        self.registry.close()
+        self._marks = dict.fromkeys(self._marks, END)
+        return self._join({}, END)
+
+    def shutdown(self) -> None:
+        """Take no more changes."""
+        self.registry.close()
+
+    def _change(self) -> None:
+        """Carry the state over to the joins asked for."""
+        at = Moment(self.seen.max_time, dict(self._marks), self._results)
+        joins = self.registry.fold(at, self.program.version + 1)
+        if joins is not None:
+            self._state = self._state.moved(joins, self._marks)
+            self._looked = [None for _ in joins.programs]
+            self._answers = Migration(self.program.results.layout, joins.results).state(self._answers)
+            self.registry.commit(joins)
+
+    def _join(
+        self, arrived: Mapping[tuple[int, int], Sequence[pa.RecordBatch]], until: int | None
+    ) -> dict[str, pa.Table]:
+        """The results of rows made ready; ``until`` is the watermark of results after them."""
+        joins = self.program
+        bad = sum(chain.counts.bad for chain in self._state.chains)
+        results, _ = self._state.step(arrived, self._marks, 1)
+        shape, costs = self.registry.streams.shape, self.registry.streams.costs
+        both = zip(self._state.chains, self._looked)
+        self._looked = [adapt(chain, looked, shape, costs) for chain, looked in both]
+        self.seen += Seen(bad=sum(chain.counts.bad for chain in self._state.chains) - bad)
+        feeds = {id: results.pop(name) for name, id in joins.feeds.items() if name in results}
+        if not joins.results.entries:
+            return results
+        pieces: Sequence[Piece] = ()
+        if feeds:
+            made = partial(feed_rows(feeds, joins.results.schema), joins.results, self._results)
+            self.seen += Seen(late=made.seen.late, bad=made.seen.bad)
+            pieces, self.choices = made.pieces, list(made.choices)
+        self._results = max((m for m in (self._results, until) if m is not None), default=None)
+        self._answers, answered = final(self._answers, pieces, self._results, joins.results)
+        return results | answered

@@ -1,0 +1,316 @@
+"""Joins that come and go in steps as Spark makes them: driver and tasks in this process, state in files.
+
+At random moments joins come, go and take each other's place, a run ends and another goes on, or dies after
+its results were delivered. Whatever happens, each result is that of all pairs, once.
+"""
+
+from __future__ import annotations
+
+import datetime
+import tempfile
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from join_cases import (
+    CONDITIONS,
+    RANGES,
+    SCHEMA,
+    SECOND,
+    SELECTIONS,
+    admitted,
+    batches,
+    join,
+    watermarks,
+)
+from join_oracle import as_tuples, oracle, ordered
+from one_process_spark import Frame, Rows, Session
+from test_chain import EMPTY, Life, covers, steps_of
+
+import weft
+from weft.engine.store import SliceStore
+from weft.errors import JobError
+from weft.joins.live import Streams
+from weft.optimize import LivePlanner
+from weft.query import JoinQuery
+from weft.sinks import MemorySink
+from weft.spark import cache
+from weft.spark.join_steps import JoinSteps
+from weft.spark.join_stream import registry_of
+from weft.spark.sources import Part
+
+EPOCH = datetime.datetime(1970, 1, 1)
+
+
+POINTS = ("write_version", "deliver", "before publish", "publish")
+"""What a run may die after, or before."""
+
+
+class Killed(Exception):
+    """The end of a run."""
+
+
+class World:
+    """A stream over one checkpoint, and what it was started with."""
+
+    def __init__(
+        self, place: str, queries: list[JoinQuery], lateness: int, buckets: int, chain: str = "mem-opt"
+    ) -> None:
+        self.chain = chain
+        self.place, self.base, self.lateness, self.buckets = place, queries, lateness, buckets
+        self.sink, self.batch_id = MemorySink(), -1
+        self.start()
+
+    def start(self) -> None:
+        store = SliceStore(self.place)
+        schemas, times = {"a": SCHEMA, "b": SCHEMA}, {"a": "ts", "b": "ts"}
+        streams = Streams(schemas, times, LivePlanner(nodes=self.buckets), False, self.buckets, self.chain)
+        registry = registry_of(store, streams, tuple(self.base), self.sink)
+        self.steps = JoinSteps(
+            Session(),
+            registry,
+            store,
+            self.sink,
+            self.lateness,
+            "s",
+            self.buckets,
+            tuple(self.base),  # type: ignore[arg-type]
+        )
+
+    def step(self, tables: dict[str, pa.Table], dies: str | None = None) -> None:
+        """One batch; where the run dies on the way, at a point, another makes the step again."""
+        self.batch_id += 1
+        rows: Any = Part(lambda joins: (Frame(Session(), [[], []]), Rows(tables, 2), ()))
+        if dies is not None:
+            self._die_at(dies, rows)
+        before = dict(self.sink.steps)
+        self.steps.batch(self.batch_id, rows)
+        for seq, step in before.items():
+            for name, table in step.items():
+                assert ordered(self.sink.steps[seq][name].to_pylist()) == ordered(table.to_pylist())
+
+    def _die_at(self, point: str, rows: Any) -> None:
+        """Make a step up to a point, if it gets there: versions are not always written."""
+        owner: Any = self.sink if point == "deliver" else self.steps.store
+        name = point.split()[-1]
+        work = getattr(owner, name)
+
+        def dying(*args: Any) -> None:
+            if not point.startswith("before"):
+                work(*args)
+            raise Killed
+
+        setattr(owner, name, dying)
+        try:
+            self.steps.batch(self.batch_id, rows)
+        except (Killed, JobError):
+            self.start()
+        finally:
+            delattr(owner, name)
+
+    def forget(self) -> None:
+        """Workers die, and what they held with them."""
+        cache._held.clear()
+
+
+def tuples(sink: MemorySink, name: str) -> list[tuple[Any, ...]]:
+    found = [step[name] for _, step in sorted(sink.steps.items()) if name in step]
+    return [row for table in found for row in as_tuples(table)]
+
+
+class Lives:
+    """The joins that are asked for, those that run, and all that ever ran."""
+
+    def __init__(self, queries: list[JoinQuery], selection: str) -> None:
+        self.selected = {q.name: selection for q in queries}
+        self.asked = {q.name: q for q in queries}
+        self.running = {q.name: Life(q, 0) for q in queries}
+        self.all = list(self.running.values())
+
+    def ask(self, data: st.DataObject, world: World, condition: str) -> None:
+        """One change, of any kind."""
+        action = data.draw(st.sampled_from(["add", "drop", "replace"])) if self.asked else "add"
+        name = f"added{world.batch_id}_{len(self.asked)}_{len(self.all)}"
+        while action == "add" and name in self.asked:
+            name += "_"
+        if action != "add":
+            name = data.draw(st.sampled_from(sorted(self.asked)))
+            self.asked.pop(name)
+        if action == "drop":
+            world.steps.registry.drop(name)
+            return
+        longest = (RANGES[-1], RANGES[-1])
+        selections: tuple[str, ...] = SELECTIONS
+        if self.running and data.draw(st.integers(0, 3)):  # mostly one that a running join covers
+            life = data.draw(st.sampled_from(sorted(self.running.values(), key=lambda o: o.query.name)))
+            longest = (life.query.sides[0].range // SECOND, life.query.sides[1].range // SECOND)
+            selections = (self.selected[life.query.name],)
+        first, second = (data.draw(st.sampled_from([r for r in RANGES if r <= most])) for most in longest)
+        self.selected[name] = selection = data.draw(st.sampled_from(selections))
+        self.asked[name] = query = join(name, condition, selection, (first, second))
+        registry = world.steps.registry
+        registry.add(query) if action == "add" else registry.replace(query)
+
+    def take(self, number: int, seen: bool, now: int | None) -> None:
+        """What the step of this number is made with; results before ``now`` have gone out."""
+        there, self.running = self.running, {}
+        for name, query in self.asked.items():
+            if name in there and there[name].query == query:
+                self.running[name] = there[name]
+                continue
+            # Those that ran until now, also if they leave with this step.
+            cover = next((life for life in there.values() if covers(life.query, query)), None)
+            since = number if cover is None else cover.since
+            life = Life(query, since, now if cover else None) if seen else Life(query, 0)
+            self.running[name] = life
+            self.all.append(life)
+        for name, life in there.items():
+            if self.running.get(name) is not life:
+                life.dropped, life.last = True, now
+
+
+@settings(max_examples=15)
+@given(data=st.data())
+def test_joins_come_and_go(data: st.DataObject) -> None:
+    condition = data.draw(st.sampled_from(CONDITIONS[:10]))
+    selection = data.draw(st.sampled_from(SELECTIONS[:3]))
+    queries = [
+        join(f"q{n}", condition, selection, (100, n))
+        for n in data.draw(st.sets(st.sampled_from(RANGES), min_size=1))
+    ]
+    lateness = data.draw(st.sampled_from([0, 3])) * SECOND
+    a, b = (data.draw(batches(first, span=6)) + data.draw(batches(first + 50, span=12)) for first in (0, 100))
+    steps = steps_of(a, b)
+    marks = [watermarks([s[side] for s in steps], lateness) for side in "ab"]
+    lives, seen = Lives(queries, selection), False
+    with tempfile.TemporaryDirectory() as place:
+        world = World(place, queries, lateness, data.draw(st.integers(1, 3)))
+        for number, step in enumerate(steps):
+            before = [m[number - 1] for m in marks] if number else [None, None]
+            for _ in range(data.draw(st.integers(0, 3))):
+                lives.ask(data, world, condition)
+            lives.take(number, seen, None if None in before else min(before))  # type: ignore[type-var]
+            if data.draw(st.booleans()):
+                world.forget()
+            world.step(step, data.draw(st.sampled_from([None, None, *POINTS])))
+            if data.draw(st.integers(0, 3)) == 0:
+                world.start()
+            seen = seen or any(t is not None for s in step.values() for t in s.column("ts").to_pylist())
+        world.steps.flush()
+    rows = [admitted([s[side] for s in steps], lateness) for side in "ab"]
+    wanted: dict[str, list[Any]] = {life.query.name: [] for life in lives.all}
+    for life in lives.all:
+        kept = {side: pa.concat_tables([EMPTY, *rows[n][life.since :]]) for n, side in enumerate("ab")}
+        mine = [r for r in oracle(life.query, kept) if life.first is None or r[0] >= life.first]
+        if life.dropped:
+            mine = [r for r in mine if life.last is not None and r[0] < life.last]
+        wanted[life.query.name] += mine
+    for name, rows_ in wanted.items():
+        assert ordered(tuples(world.sink, name)) == ordered(rows_), name
+
+
+AGGREGATES = ("count(*)", "sum(a.n)", "max(b.x)", "sum(a.x + b.x)")
+GROUPS = ("", "a.k", "b.x")
+
+
+def aggregated(name: str, where: str, aggregate: str, group: str, window: tuple[int, int]) -> JoinQuery:
+    keys = f"{group}, " if group else ""
+    (query,) = weft.sql(
+        f"SELECT {keys}{aggregate} AS v {where} GROUP BY {keys}window('{window[0]} s', '{window[1]} s')"
+    )
+    assert isinstance(query, JoinQuery)
+    return query.renamed(name)
+
+
+def answers(
+    where: str, aggregate: str, group: str, window: tuple[int, int], rows: dict[str, pa.Table]
+) -> list[tuple[Any, ...]]:
+    """Every window of a join's results, from all pairs: start, group and answer."""
+    read = aggregate.partition("(")[2][:-1].replace("*", "a.n")
+    (query,) = weft.sql(f"SELECT {group or 'a.n'} AS g, {read} AS r {where}")
+    assert isinstance(query, JoinQuery)
+    found: dict[tuple[int, Any], list[Any]] = {}
+    range_, slide = window[0] * SECOND, window[1] * SECOND
+    for time, key, value in oracle(query, rows):
+        start = time - time % slide
+        while start > time - range_:
+            found.setdefault((start, key if group else None), []).append(value)
+            start -= slide
+    answered = []
+    for (start, key), values in found.items():
+        known = [v for v in values if v is not None]
+        answer = (
+            len(values)
+            if "count" in aggregate
+            else (max if "max" in aggregate else sum)(known)
+            if known
+            else None
+        )
+        answered.append((start, key, answer))
+    return answered
+
+
+@settings(max_examples=15)
+@given(data=st.data())
+def test_aggregates_of_joins_come_and_go(data: st.DataObject) -> None:
+    """A query over the results of a join answers the windows from which on it is exact, and no others."""
+    condition = data.draw(st.sampled_from(CONDITIONS[:3]))
+    lateness = data.draw(st.sampled_from([0, 3])) * SECOND
+    a, b = (data.draw(batches(first, span=6)) + data.draw(batches(first + 50, span=12)) for first in (0, 100))
+    steps = steps_of(a, b)
+    marks = [watermarks([s[side] for s in steps], lateness) for side in "ab"]
+    lives: list[dict[str, Any]] = []
+
+    def drawn(name: str) -> JoinQuery:
+        ranges = data.draw(st.sampled_from([(3, 3), (3, 8), (100, 100)]))
+        where = f"FROM a [RANGE '{ranges[0]} s'], b [RANGE '{ranges[1]} s'] WHERE {condition}"
+        window = data.draw(st.sampled_from([(1, 1), (4, 2), (6, 3)]))
+        parts = (where, data.draw(st.sampled_from(AGGREGATES)), data.draw(st.sampled_from(GROUPS)), window)
+        lives.append({"name": name, "parts": parts, "until": None, "change": None})
+        return aggregated(name, *parts)
+
+    with tempfile.TemporaryDirectory() as place:
+        world = World(place, [drawn(f"q{n}") for n in range(2)], lateness, data.draw(st.integers(1, 2)))
+        for number, step in enumerate(steps):
+            before = [m[number - 1] for m in marks] if number else [None, None]
+            now = None if None in before else min(before)  # type: ignore[type-var]
+            asked: list[dict[str, Any]] = []
+            for nth in range(data.draw(st.integers(0, 2))):
+                if data.draw(st.integers(0, 3)):
+                    query = drawn(f"added{number}_{nth}")
+                    world.steps.registry.add(query)
+                    asked.append(lives[-1])
+                elif there := [x for x in lives if x["until"] is None]:
+                    gone = data.draw(st.sampled_from(there))
+                    world.steps.registry.drop(gone["name"])
+                    new = any(life is gone for life in asked)
+                    gone["until"] = -(1 << 60) if new or now is None else now
+            if data.draw(st.booleans()):
+                world.forget()
+            world.step(step, data.draw(st.sampled_from([None, None, *POINTS])))
+            for life in asked:
+                if life["until"] is None:
+                    life["change"] = world.steps.registry.joined(life["name"])
+            if data.draw(st.integers(0, 3)) == 0:
+                world.start()
+        world.steps.flush()
+    rows = [admitted([s[side] for s in steps], lateness) for side in "ab"]
+    streams = {side: pa.concat_tables(rows[n]) for n, side in enumerate("ab")}
+    for life in lives:
+        where, aggregate, group, window = life["parts"]
+        wanted = answers(where, aggregate, group, window, streams)
+        change = life["change"]
+        if change is not None and change.exact_from is not None:
+            first = int((change.exact_from - EPOCH) / datetime.timedelta(microseconds=1))
+            wanted = [row for row in wanted if row[0] >= first]
+        if life["until"] is not None:
+            wanted = [row for row in wanted if row[0] + window[0] * SECOND <= life["until"]]
+        assert ordered(windows(world.sink, life["name"], group)) == ordered(wanted), life
+
+
+def windows(sink: MemorySink, name: str, group: str) -> list[tuple[Any, ...]]:
+    key = group.partition(".")[2]
+    found = [row for step in sink.steps.values() if name in step for row in step[name].to_pylist()]
+    micro = datetime.timedelta(microseconds=1)
+    return [(int((r["window_start"] - EPOCH) / micro), r[key] if key else None, r["v"]) for r in found]
