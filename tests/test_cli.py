@@ -372,3 +372,16 @@ def test_plan_of_joins_and_window_queries(weft, folder):
     assert (code, "for window queries" in said) == (2, True)
     code, _, said = weft("plan", "both.sql", "--chain", "best")
     assert (code, "mem-opt, cpu-opt or a number of rows" in said) == (2, True)
+
+
+def test_generate_prints_lines_of_json(weft, folder):
+    asked = ("generate", "payments", "--rows", "5", "--seed", "3")
+    code, printed, _ = weft(*asked)
+    rows = [json.loads(line) for line in printed.splitlines()]
+    assert (code, len(rows)) == (0, 5)
+    assert list(rows[0]) == ["ts", "card", "merchant", "country", "amount"]
+    assert weft(*asked)[1] == printed
+    paced = [json.loads(line) for line in weft("generate", "clicks", "--rows", "9", "--pace")[1].splitlines()]
+    assert len(paced) == 9
+    code, _, said = weft("generate", "weather")
+    assert (code, "must be one of trades, sensors" in said) == (2, True)

@@ -10,15 +10,25 @@ from weft.errors import JobError
 from weft.job import (
     FromFiles,
     FromGenerator,
+    FromKafka,
     FromSpark,
     FromTable,
     Job,
-    ToConsole,
-    ToFunction,
-    ToMemory,
-    ToParquet,
     load,
     parse,
+)
+from weft.job_sinks import (
+    ToConsole,
+    ToFunction,
+    ToJson,
+    ToKafka,
+    ToMemory,
+    ToParquet,
+    ToPostgres,
+    ToSeveral,
+    ToSome,
+    ToWebhook,
+    check_choices,
 )
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -192,3 +202,65 @@ def test_late_rows_and_the_length_of_a_step(tmp_path: Path) -> None:
     assert job.stream.target_batch == 2_000_000
     with pytest.raises(JobError, match=r"\[late\] needs path"):
         parse(text.replace('path = "lost"', ""), tmp_path)
+
+
+def test_several_sinks_each_for_some_queries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALERT_TOKEN", "secret")
+    sinks = """
+    [[sink]]
+    kind = "postgres"
+    address = "postgresql://weft@db/answers"
+    prefix = "w_"
+    [[sink]]
+    kind = "webhook"
+    url = "https://alerts.example/${ALERT_TOKEN}"
+    headers = { Authorization = "Bearer ${ALERT_TOKEN}" }
+    timeout = "2 s"
+    queries = ["alert_*"]
+    [[sink]]
+    kind = "kafka"
+    servers = "broker:9092"
+    topic = "answers"
+    [[sink]]
+    kind = "json"
+    path = "lines"
+    """
+    text = changed('[sink]\nkind = "parquet"\npath = "answers"', sinks)
+    hook = ToWebhook("https://alerts.example/secret", {"Authorization": "Bearer secret"}, timeout=2_000_000)
+    assert parse(text, tmp_path).sink == ToSeveral(
+        (
+            ToPostgres("postgresql://weft@db/answers", prefix="w_"),
+            ToSome(hook, ("alert_*",)),
+            ToKafka("broker:9092", "answers"),
+            ToJson(tmp_path / "lines"),
+        )
+    )
+    for wrong, message in (
+        ('queries = "alert"', "queries must be a list of names"),
+        ("queries = []", "queries must be a list of names"),
+    ):
+        with pytest.raises(JobError, match=message):
+            parse(text.replace('queries = ["alert_*"]', wrong))
+    monkeypatch.delenv("ALERT_TOKEN")
+    with pytest.raises(
+        JobError, match=r"\[sink\] .* the environment's variable ALERT_TOKEN, which is not set"
+    ):
+        parse(text)
+
+
+def test_a_sink_for_a_query_that_is_not_there() -> None:
+    with pytest.raises(
+        JobError, match=r"queries names 'busi', but no query is called so; did you mean 'busy'"
+    ):
+        check_choices(ToSeveral((ToSome(ToMemory(), ("busi",)),)), ["busy", "calm"])
+    check_choices(ToSome(ToMemory(), ("busy", "later_*")), ["busy"])
+
+
+def test_kafka_as_source() -> None:
+    text = changed(
+        'kind = "files"\npath = "trades"\nmax_files_per_batch = 2',
+        'kind = "kafka"\nservers = "b:9092"\ntopic = "t"\ncolumns = { sent = "timestamp" }\n'
+        'options = { security.protocol = "SSL" }',
+    )
+    wanted = FromKafka("b:9092", "t", columns={"sent": "timestamp"}, options={"security.protocol": "SSL"})
+    assert parse(text).source == wanted

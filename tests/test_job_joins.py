@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,9 @@ def streams(tmp_path: Path) -> dict[str, pa.Table]:
     for name, table in rows.items():
         (tmp_path / name).mkdir()
         for part in range(2):
-            pq.write_table(table.slice(part * 10, 10), tmp_path / name / f"{part}.parquet")
+            file = tmp_path / name / f"{part}.parquet"
+            pq.write_table(table.slice(part * 10, 10), file)
+            os.utime(file, (1_700_000_000 + part,) * 2)  # Spark takes the oldest file first
     return rows
 
 

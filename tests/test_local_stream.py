@@ -14,7 +14,6 @@ import pytest
 
 from weft.engine.compile import compile_plan
 from weft.errors import JobError
-from weft.generate import paced, trades
 from weft.latest import LatestSink
 from weft.local import LocalRun, run
 from weft.local_stream import LocalStream
@@ -190,13 +189,3 @@ def test_a_checking_sink_is_asked_through_others():
     own.deliver({"q": table(1)}, 1)
     with pytest.raises(JobError, match="other columns"):
         Sinks(own, LatestSink()).check({"q": pa.schema({"m": pa.string()})})
-
-
-def test_paced_rows_come_no_earlier_than_their_time_and_none_is_lost():
-    began, seen = time.monotonic(), 0
-    for batch in paced(trades(400), rate=2000):
-        if batch is not None:
-            seen += batch.num_rows
-            assert seen <= (time.monotonic() - began) * 2000 + 1
-    assert seen == 400
-    assert time.monotonic() - began >= 0.19

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from weft.builder import QueryBuilder, query
@@ -25,17 +26,22 @@ from weft.streams import run
 
 if TYPE_CHECKING:
     from weft.files import Files
+    from weft.generated import Generated
+    from weft.kafka import Kafka
     from weft.spark.batch import share
     from weft.spark.session import session
     from weft.spark.stream import stream
 
 __version__ = "0.1.0"
 
-_ON_SPARK = ("Files", "session", "share", "stream")
+_SOURCES = {"Files": "weft.files", "Generated": "weft.generated", "Kafka": "weft.kafka"}
+_ON_SPARK = ("session", "share", "stream")
 
 
 def __getattr__(name: str) -> Any:
-    """Spark is imported only when something of it is asked for."""
+    """Spark, and what sources need, is imported only when something of it is asked for."""
+    if name in _SOURCES:
+        return getattr(import_module(_SOURCES[name]), name)
     if name in _ON_SPARK:
         import weft.spark
 
@@ -50,10 +56,12 @@ __all__ = [
     "Change",
     "CheckpointError",
     "Files",
+    "Generated",
     "JobError",
     "JoinBuilder",
     "JoinQuery",
     "JoinRun",
+    "Kafka",
     "LocalRun",
     "Plan",
     "Query",

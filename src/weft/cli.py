@@ -25,10 +25,12 @@ from weft import launch, sample
 from weft.cost import constants
 from weft.define import defined_in, load_aggregates
 from weft.errors import CheckpointError, JobError, QueryError, WeftError
+from weft.generated import KINDS
 from weft.job import Engine
 from weft.joins.explain import read_shape
 from weft.joins.plan import plan_joins
 from weft.optimize import Compared, compare, explain
+from weft.plain import json_rows
 from weft.query import JoinQuery, Query
 from weft.report import Report, step_bar
 from weft.sinks import MemorySink
@@ -186,6 +188,28 @@ def run(
         sink = launch.run(loaded, engine.value, report, master)
         if isinstance(sink, MemorySink):
             report.note(results={name: table.num_rows for name, table in sink.tables.items()})
+
+
+@app.command()
+def generate(
+    data: Annotated[str, typer.Argument(help=f"One of {', '.join(KINDS)}.")],
+    rows: Annotated[int, typer.Option(help="How many.", min=0)] = 1000,
+    rate: Annotated[float, typer.Option(help="Rows per second of event time.")] = 1000.0,
+    keys: Annotated[int, typer.Option(help="How many symbols, sensors, users, houses or cards.")] = 500,
+    skew: Annotated[float, typer.Option(help="How unequal they are; 0: all alike.")] = 1.0,
+    disorder: Annotated[float, typer.Option(help="Seconds by which rows come late, at most.")] = 0.0,
+    seed: Annotated[int, typer.Option(help="Another seed, other rows.")] = 0,
+    pace: Annotated[bool, typer.Option("--pace", help="Let them come as time passes, from now on.")] = False,
+) -> None:
+    """Print made-up rows as lines of JSON, to feed a file or a Kafka topic."""
+    source, left = weft.Generated(data, rows, rate, keys, skew, seed, disorder, pace), rows
+    for chunk in source.arrivals():
+        if chunk is not None:
+            print(*json_rows(chunk.table), sep="\n", flush=True)
+            left -= chunk.table.num_rows
+        if not left:
+            return
+        time.sleep(0.0 if chunk is not None else 0.05)
 
 
 app.command()(commands.serve)

@@ -22,7 +22,8 @@ from weft.bench import stopwatch
 from weft.errors import WeftError
 from weft.files import Files
 from weft.generate import write_parquet
-from weft.job import FromFiles, Job, Spark, Stream, ToMemory
+from weft.job import FromFiles, Job, Spark, Stream
+from weft.job_sinks import ToMemory
 from weft.local import run as run_in_process
 from weft.optimize import plan
 from weft.report import Report, step_bar

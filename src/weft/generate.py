@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -103,33 +103,14 @@ def trades(
                 pa.array((arrival - delay).astype(np.int64)).cast(TRADES.field("ts").type),
                 pa.DictionaryArray.from_arrays(symbol, names).cast(pa.string()),
                 pa.array(price),
-                pa.array(_draw(random, list(VOLUMES), list(VOLUMES.values()), size)),
+                pa.array(draw(random, list(VOLUMES), list(VOLUMES.values()), size)),
                 pa.DictionaryArray.from_arrays(
-                    _draw(random, range(len(EXCHANGES)), list(EXCHANGES.values()), size).astype(np.int32),
+                    draw(random, range(len(EXCHANGES)), list(EXCHANGES.values()), size).astype(np.int32),
                     pa.array(list(EXCHANGES)),
                 ).cast(pa.string()),
             ],
             schema=TRADES,
         )
-
-
-def paced(batches: Iterable[pa.RecordBatch], rate: float) -> Iterator[pa.RecordBatch | None]:
-    """Rows as they come when ``rate`` of them come each second, from now on; None until the next have come.
-
-    >>> came = [batch.num_rows for batch in paced(trades(30), rate=1000) if batch is not None]
-    >>> sum(came), len(came) > 1
-    (30, True)
-    """
-    began, before = time.monotonic(), 0
-    for batch in batches:
-        done = 0
-        while done < batch.num_rows:
-            due = int((time.monotonic() - began) * rate) - before
-            if due > done:
-                yield batch.slice(done, min(due, batch.num_rows) - done)
-                done = min(due, batch.num_rows)
-            yield None
-        before += batch.num_rows
 
 
 def sensors(
@@ -202,12 +183,6 @@ def write_parquet(
     return written
 
 
-def add_parquet(path: Path, batch: pa.RecordBatch) -> None:
-    """Write a batch as a file of a folder that is watched."""
-    with _whole(path) as unfinished:
-        pq.write_table(pa.Table.from_batches([batch]), unfinished)
-
-
 @contextmanager
 def _whole(target: Path, age: float = 0.0) -> Iterator[Path]:
     """A file to write, ``age`` seconds old, that has its name only when the block is done."""
@@ -253,7 +228,7 @@ def _walk(
     return price
 
 
-def _draw(random: np.random.Generator, values: list[int] | range, weights: list[int], size: int) -> Ints:
+def draw(random: np.random.Generator, values: list[int] | range, weights: list[int], size: int) -> Ints:
     """``size`` values drawn by weight, by looking each up in a table of all weights."""
     table = np.repeat(np.array(values, dtype=np.int64), weights)
     return table[random.integers(0, len(table), size)]

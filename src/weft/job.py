@@ -1,12 +1,13 @@
 """A job file (TOML) read into one frozen, fully checked `Job`: nothing runs before every key makes sense.
 
-    [source]  kind = "files" | "generator" | "spark"
+    [source]  kind = "files" | "kafka" | "generator" | "spark"
     [sources.NAME] instead, one for each stream, where streams are joined
     [stream]  time, lateness, trigger, idle_timeout, close_at_end, checkpoint,
               target_batch
     [queries] file = "queries.sql"  or  sql = "...", aggregates = ["own.py"]
     [tables.NAME] path = "...", format = "csv"
-    [sink]    kind = "parquet" | "console" | "memory" | "python"
+    [sink]    kind = "console" | "memory" | "parquet" | "json" | "postgres" |
+              "kafka" | "webhook" | "python", queries; or several [[sink]]
     [late]    path = "..."
     [spark]   master, buckets, conf
 
@@ -15,16 +16,15 @@ Paths are relative to the job file. docs/job_file.md lists every key.
 
 from __future__ import annotations
 
-import importlib
 import tomllib
-import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from weft.errors import JobError
+from weft.job_sinks import ToSink, read_sinks
 from weft.settings import (
     NO_PATHS,
     NO_TIME,
@@ -60,26 +60,34 @@ class FromFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class FromGenerator:
-    """Generated trades, the same for the same seed; ``pace`` lets them come as time passes, from now on."""
+class FromKafka:
+    """A Kafka topic, read inside weft's own tasks."""
 
+    servers: str
+    topic: str
+    format: str = "json"
+    schema: Options | None = None
+    columns: Options = field(default_factory=lambda: Options({}))
+    start: str = "earliest"
+    max_rows_per_batch: int | None = None
+    on_bad: str = "skip"
+    on_lost: str = "fail"
+    options: Options = field(default_factory=lambda: Options({}))
+
+
+@dataclass(frozen=True, slots=True)
+class FromGenerator:
+    """Generated rows, the same for the same seed; ``pace`` lets them come as time passes, from now on."""
+
+    data: str = "trades"
     rows: int = 1_000_000
     rate: float = 1000.0
     symbols: int = 500
+    skew: float = 1.0
     seed: int = 0
     disorder: Duration = NO_TIME
-    files: int = 8
+    batches: int = 8
     pace: bool = False
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """What the generator takes besides the number of rows."""
-        return {
-            "rate": self.rate,
-            "symbols": self.symbols,
-            "seed": self.seed,
-            "disorder": self.disorder / 1e6,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,54 +143,10 @@ class FromTable:
 
 
 @dataclass(frozen=True, slots=True)
-class ToParquet:
-    """One Parquet table per query under ``path``."""
-
-    path: Path
-
-
-@dataclass(frozen=True, slots=True)
 class LateRows:
     """Where rows go that missed a window: a Parquet table ``late`` under ``path``."""
 
     path: Path
-
-
-@dataclass(frozen=True, slots=True)
-class ToConsole:
-    """The first ``rows`` results of each query and step, printed."""
-
-    rows: int = 10
-
-
-@dataclass(frozen=True, slots=True)
-class ToMemory:
-    """Results kept in the process; the command prints how many there were."""
-
-
-@dataclass(frozen=True, slots=True)
-class ToFunction:
-    """A function ``module:name`` called with each step's results (Arrow tables by query) and its number."""
-
-    function: str
-
-    def load(self) -> Callable[..., Any]:
-        """The function itself.
-
-        >>> ToFunction("math:sqrt").load()(9.0)
-        3.0
-        """
-        module, _, name = self.function.partition(":")
-        try:
-            loaded = getattr(importlib.import_module(module), name)
-        except (ImportError, AttributeError, ValueError) as error:
-            raise JobError(
-                f"[sink] function = '{self.function}' cannot be loaded ({error}); "
-                "write 'module:function' for a function that Python can import from here"
-            ) from error
-        if not callable(loaded):
-            raise JobError(f"[sink] function = '{self.function}' is not a function")
-        return typing.cast(Callable[..., Any], loaded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,12 +158,11 @@ class Spark:
     conf: Options = field(default_factory=lambda: Options({}))
 
 
-SOURCES: Mapping[str, type] = {"files": FromFiles, "generator": FromGenerator, "spark": FromSpark}
-SINKS: Mapping[str, type] = {
-    "parquet": ToParquet,
-    "console": ToConsole,
-    "memory": ToMemory,
-    "python": ToFunction,
+SOURCES: Mapping[str, type] = {
+    "files": FromFiles,
+    "kafka": FromKafka,
+    "generator": FromGenerator,
+    "spark": FromSpark,
 }
 FORMATS = ("parquet", "csv", "json")
 
@@ -208,17 +171,17 @@ FORMATS = ("parquet", "csv", "json")
 class Job:
     """Everything a job file says, checked; ``sources`` by stream, "" where there is only one, [source]."""
 
-    sources: Mapping[str, FromFiles | FromGenerator | FromSpark]
+    sources: Mapping[str, FromFiles | FromKafka | FromGenerator | FromSpark]
     stream: Stream
     sql: str
-    sink: ToParquet | ToConsole | ToMemory | ToFunction
+    sink: ToSink
     spark: Spark
     aggregates: tuple[Path, ...] = ()
     tables: Mapping[str, FromTable] = field(default_factory=dict)
     late: LateRows | None = None
 
     @property
-    def source(self) -> FromFiles | FromGenerator | FromSpark:
+    def source(self) -> FromFiles | FromKafka | FromGenerator | FromSpark:
         """The only source."""
         return self.sources[""]
 
@@ -267,7 +230,7 @@ def parse(text: str, base: Path = Path()) -> Job:
     known = ("source", "sources", "stream", "queries", "tables", "sink", "late", "spark")
     refuse_unknown(tables, known, "section [{}]")
     for name, table in tables.items():
-        if not isinstance(table, dict):
+        if not isinstance(table, dict) and not (name == "sink" and isinstance(table, list)):
             raise JobError(f"'{name}' must be a section: write [{name}] on a line of its own")
     if ("source" in tables) == bool(tables.get("sources")):
         raise JobError(
@@ -289,7 +252,7 @@ def parse(text: str, base: Path = Path()) -> Job:
         sources=sources,
         stream=stream,
         sql=_sql(queries),
-        sink=read_kind(tables.get("sink", {"kind": "console"}), SINKS, "sink", base),
+        sink=read_sinks(tables.get("sink", {"kind": "console"}), base),
         spark=read_section(Spark, tables.get("spark", {}), "spark", base),
         aggregates=queries.aggregates,
         late=read_section(LateRows, tables["late"], "late", base) if "late" in tables else None,

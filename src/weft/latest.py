@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 KEPT = 1000
+LARGEST_WINDOW = 100_000
+"""Rows of the latest window that are kept, where it has more than are to be kept in all."""
+
+FOLLOWED = 256
+"""Groups that are followed at once."""
+
+Group: TypeAlias = tuple[tuple[str, Any], ...]
+"""Columns that a query groups by, and their values."""
 
 
 @dataclass(slots=True)
@@ -22,29 +33,44 @@ class _Ring:
     def put(self, seq: int, table: pa.Table, most: int) -> None:
         while self.steps and self.steps[-1][0] >= seq:
             self.steps.pop()
-        first = max(0, table.num_rows - most)
-        # Taken, not sliced: a slice would keep all of the step's memory.
-        self.steps.append((seq, table.take(pa.array(range(first, table.num_rows), pa.int64()))))
+        self.steps.append((seq, table))
+        self._merge(most // 8)
         rows = sum(kept.num_rows for _, kept in self.steps)
         while rows - self.steps[0][1].num_rows >= most:
             rows -= self.steps.popleft()[1].num_rows
 
+    def _merge(self, most: int) -> None:
+        """Small steps are brought together, but for the newest, which may be delivered again."""
+        if len(self.steps) < 4:
+            return
+        (_, older), (seq, newer) = self.steps[-4], self.steps[-3]
+        if older.num_rows + newer.num_rows <= most:
+            self.steps[-4] = (seq, pa.concat_tables([older, newer]).combine_chunks())
+            del self.steps[-3]
+
+    @property
+    def table(self) -> pa.Table:
+        return pa.concat_tables([self.schema.empty_table(), *(t for _, t in self.steps)])
+
 
 class LatestSink:
-    """Keeps at least the latest ``rows`` results of each query, and never twice as many.
+    """Keeps at least the latest ``rows`` results of each query, with all groups of its latest window, and of
+    single groups the latest ``rows`` from when they are first asked for.
 
     >>> sink = LatestSink(rows=2)
-    >>> sink.open({"q": pa.schema({"n": pa.int64()})}, stream="run")
+    >>> sink.open({"q": pa.schema({"window_end": pa.int64(), "k": pa.string()})}, stream="run")
     >>> for seq in range(1, 5):
-    ...     sink.deliver({"q": pa.table({"n": [seq, -seq]})}, seq)
-    >>> sink.table("q").column("n").to_pylist(), sink.delivered["q"]
-    ([4, -4], 8)
+    ...     sink.deliver({"q": pa.table({"window_end": [seq] * 3, "k": ["a", "b", "c"]})}, seq)
+    >>> sink.table("q").column("window_end").to_pylist(), sink.delivered["q"], sink.windows["q"]
+    ([4, 4, 4], 12, 4)
     """
 
     def __init__(self, rows: int = KEPT) -> None:
         self.rows = rows
         self.delivered: Counter[str] = Counter()
+        self.windows: Counter[str] = Counter()
         self._rings: dict[str, _Ring] = {}
+        self._followed: OrderedDict[tuple[str, Group], _Ring] = OrderedDict()
         self._lock = threading.Lock()
 
     def open(self, schemas: Mapping[str, pa.Schema], stream: str) -> None:
@@ -56,14 +82,22 @@ class LatestSink:
                 for name, schema in schemas.items()
             }
             self.delivered = Counter({name: self.delivered[name] for name in schemas})
+            self.windows = Counter({name: self.windows[name] for name in schemas})
+            for name in old.keys() - {n for n, ring in self._rings.items() if ring is old.get(n)}:
+                self._unfollow(name)
 
     def deliver(self, results: Mapping[str, pa.Table], seq: int) -> None:
         """Keep the step's results."""
         with self._lock:
+            for (name, group), ring in self._followed.items():
+                if name in results and (mine := of_group(results[name], group)).num_rows:
+                    ring.put(seq, _latest(mine, self.rows)[0], self.rows)
             for name, table in results.items():
                 if table.num_rows:
                     self.delivered[name] += table.num_rows
-                    self._rings.setdefault(name, _Ring(table.schema)).put(seq, table, self.rows)
+                    kept, windows = _latest(table, self.rows, LARGEST_WINDOW)
+                    self.windows[name] += windows
+                    self._rings.setdefault(name, _Ring(table.schema)).put(seq, kept, self.rows)
 
     def close(self) -> None:
         """Nothing to do: the results stay."""
@@ -72,6 +106,8 @@ class LatestSink:
         """Forget the results of a query, for another that takes its place."""
         with self._lock:
             self.delivered.pop(name, None)
+            self.windows.pop(name, None)
+            self._unfollow(name)
             if name in self._rings:
                 self._rings[name].steps.clear()
 
@@ -79,5 +115,61 @@ class LatestSink:
         """The latest results of a query, oldest first; None for one that has not been opened."""
         with self._lock:
             ring = self._rings.get(name)
-            tables = None if ring is None else [ring.schema.empty_table(), *(t for _, t in ring.steps)]
-        return None if tables is None else pa.concat_tables(tables)
+            return None if ring is None else ring.table
+
+    def series(self, name: str, group: Group) -> pa.Table | None:
+        """The latest results of one group, oldest first, which is followed from now on; None as above.
+
+        One that nobody has asked for in a long time makes room for others.
+        """
+        with self._lock:
+            known, ring = self._followed.get((name, group)), self._rings.get(name)
+            if known is None:
+                if ring is None:
+                    return None
+                known = _Ring(ring.schema)
+                for seq, table in ring.steps:
+                    if (mine := of_group(table, group)).num_rows:
+                        known.put(seq, mine, self.rows)
+                self._followed[name, group] = known
+            self._followed.move_to_end((name, group))
+            if len(self._followed) > FOLLOWED:
+                self._followed.popitem(last=False)
+            return known.table
+
+    def newest(self, name: str) -> int:
+        """The number of the latest step with results of a query; 0 for none."""
+        with self._lock:
+            ring = self._rings.get(name)
+            return ring.steps[-1][0] if ring is not None and ring.steps else 0
+
+    def _unfollow(self, name: str) -> None:
+        for key in [key for key in self._followed if key[0] == name]:
+            del self._followed[key]
+
+
+def of_group(table: pa.Table, group: Group) -> pa.Table:
+    """The rows of one group; null is a value as others are.
+
+    >>> of_group(pa.table({"k": ["a", None, "a"], "n": [1, 2, 3]}), (("k", None),)).column("n").to_pylist()
+    [2]
+    """
+    for column, value in group:
+        wanted = pa.array([value], table.schema.field(column).type)
+        table = table.filter(pc.is_in(table.column(column), value_set=wanted, skip_nulls=False))
+    return table
+
+
+def _latest(table: pa.Table, rows: int, of_last_window: int = 0) -> tuple[pa.Table, int]:
+    """The latest rows of a step, by the ends of their windows, and how many windows the step answered.
+
+    There are more of them where the last window has more, up to a bound of its own.
+    """
+    ends = table.column("window_end").cast(pa.int64()).to_numpy()
+    # Buckets come one by one, each in order.
+    order = np.argsort(ends, kind="stable")
+    ends = ends[order]
+    last_window = len(ends) - int(np.searchsorted(ends, ends[-1]))
+    first = max(0, len(ends) - max(rows, min(of_last_window, last_window)))
+    # Taken, not sliced: a slice would keep all of the step's memory.
+    return table.take(pa.array(order[first:])), 1 + int(np.count_nonzero(np.diff(ends)))

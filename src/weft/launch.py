@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import datetime
 import os
-import tempfile
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
+from dataclasses import fields
 from functools import partial
-from itertools import chain, repeat
-from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -22,22 +18,34 @@ from weft.engine.changes import Change
 from weft.engine.compile import compile_plan
 from weft.engine.program import Program
 from weft.errors import JobError, WeftError
-from weft.files import Files
-from weft.generate import TRADES, add_parquet, paced, trades, write_parquet
+from weft.files import Chunk, Files
+from weft.generated import Generated
 from weft.job import (
     FromFiles,
     FromGenerator,
+    FromKafka,
     FromSpark,
     FromTable,
     Job,
+)
+from weft.job_sinks import (
     ToConsole,
+    ToFunction,
+    ToJson,
+    ToKafka,
     ToMemory,
     ToParquet,
+    ToPostgres,
+    ToSeveral,
+    ToSink,
+    ToSome,
+    check_choices,
 )
 from weft.joins.explain import read_shape
 from weft.joins.live import Streams, read_join
 from weft.joins.plan import JoinPlan
 from weft.joins.state import Joins
+from weft.kafka import Kafka
 from weft.local import LocalRun
 from weft.local_joins import LocalJoins
 from weft.local_stream import LocalStream
@@ -46,7 +54,20 @@ from weft.plan import Plan
 from weft.progress import Progress
 from weft.query import JoinQuery, Query
 from weft.report import Report
-from weft.sinks import CheckingSink, ConsoleSink, FunctionSink, MemorySink, ParquetSink, Sink
+from weft.sinks import (
+    CheckingSink,
+    ConsoleSink,
+    FunctionSink,
+    JsonSink,
+    KafkaSink,
+    MemorySink,
+    Only,
+    ParquetSink,
+    PostgresSink,
+    Sink,
+    Sinks,
+    WebhookSink,
+)
 from weft.sql import sql
 from weft.tables import Tables, TableSource, format_of
 
@@ -108,12 +129,36 @@ def run(job: Job, engine: str, report: Report, master: str | None = None) -> Sin
 
 def make_sink(job: Job, report: Report) -> Sink:
     """The job's sink."""
-    wanted = job.sink
-    if isinstance(wanted, ToParquet):
-        return ParquetSink(wanted.path)
-    if isinstance(wanted, ToConsole):
-        return ConsoleSink(wanted.rows, report.console)
-    return MemorySink() if isinstance(wanted, ToMemory) else FunctionSink(wanted.load())
+    return _made(job.sink, report)
+
+
+def _made(wanted: ToSink, report: Report) -> Sink:
+    match wanted:
+        case ToSeveral():
+            return Sinks(*(_made(each, report) for each in wanted.sinks))
+        case ToSome():
+            return Only(_made(wanted.sink, report), wanted.queries)
+        case ToParquet():
+            return ParquetSink(wanted.path)
+        case ToJson():
+            return JsonSink(wanted.path)
+        case ToConsole():
+            return ConsoleSink(wanted.rows, report.console)
+        case ToMemory():
+            return MemorySink()
+        case ToPostgres():
+            return PostgresSink(wanted.address, schema=wanted.schema, prefix=wanted.prefix)
+        case ToKafka():
+            return KafkaSink(wanted.servers, wanted.topic, steps=wanted.steps, options=wanted.options)
+        case ToFunction():
+            return FunctionSink(wanted.load())
+    return WebhookSink(
+        wanted.url,
+        headers=wanted.headers,
+        timeout=wanted.timeout / 1e6,
+        tries=wanted.tries,
+        rows=wanted.rows,
+    )
 
 
 def make_late(job: Job) -> Sink | None:
@@ -137,6 +182,7 @@ def start(
     load_aggregates(job.aggregates)
     asked = sql(job.sql)
     queries = plan(asked) if "" in job.sources else tuple(map(read_join, asked))
+    check_choices(job.sink, [q.name for q in asked])
     ends = _ends(job, serving)
     told = on_progress or report.step
     if engine == "local":
@@ -209,7 +255,7 @@ def _beside(read: Mapping[str, tuple[pa.Schema, Iterator[Any]]]) -> Iterator[dic
         found = {name: next(batches, end) for name, batches in left.items()}
         left = {name: batches for name, batches in left.items() if found[name] is not end}
         tables = {
-            name: pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
+            name: batch.table if isinstance(batch, Chunk) else batch
             for name, batch in found.items()
             if batch is not None and batch is not end
         }
@@ -221,20 +267,30 @@ def _batches(source: Any, ends: bool, section: str) -> tuple[pa.Schema, Iterator
     """The source's columns and its batches, read in this process; None where one has yet to come."""
     if isinstance(source, FromSpark):
         raise JobError(
-            f"[{section}] kind = 'spark' needs Spark: leave out --engine local, or use kind = 'files'"
+            f"[{section}] kind = 'spark' needs Spark: leave out --engine local, or use kind = 'files' or "
+            "'kafka'"
         )
-    if isinstance(source, FromGenerator):
-        batches = _generated(source)
-        return TRADES, batches if ends else chain(batches, repeat(None))
-    files = make_files(source)
-    return files.stream_schema(), iter(files) if ends else files.arrivals()
+    made = make_direct(source)
+    return made.stream_schema(), iter(made) if ends else made.arrivals()
 
 
-def _generated(source: FromGenerator) -> Iterator[pa.RecordBatch | None]:
-    if not source.pace:
-        return trades(source.rows, **source.options)
-    now = datetime.datetime.now(datetime.UTC)
-    return paced(trades(source.rows, start=now, **source.options), source.rate)
+def make_direct(source: FromFiles | FromKafka | FromGenerator) -> Files | Kafka | Generated:
+    """A job's source, read by weft itself."""
+    if isinstance(source, FromFiles):
+        return make_files(source)
+    if isinstance(source, FromKafka):
+        return Kafka(**{each.name: getattr(source, each.name) for each in fields(source)})
+    return Generated(
+        source.data,
+        source.rows,
+        source.rate,
+        source.symbols,
+        source.skew,
+        source.seed,
+        source.disorder / 1e6,
+        source.pace,
+        None if source.pace else -(-source.rows // max(source.batches, 1)),
+    )
 
 
 def make_files(source: FromFiles) -> Files:
@@ -280,71 +336,33 @@ def _on_spark(
 
     spark = session(master or job.spark.master, job.spark.conf)
     wanted = job.stream
-    with ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="weft-run-"))
-        folders = {name: str(Path(folder, name or "trades")) for name in job.sources}
-        made = {name: _spark_source(source, spark, folders[name]) for name, source in job.sources.items()}
-        one = isinstance(queries, Plan)
-        running = stream(
-            made[""] if one else made,
-            queries,
-            wanted.time if one else job.times,
-            sink=sink,
-            lateness=format_duration(wanted.lateness),
-            checkpoint=wanted.checkpoint,
-            trigger="available now" if ends else wanted.trigger,
-            buckets=job.spark.buckets,
-            idle_timeout=None if wanted.idle_timeout is None else format_duration(wanted.idle_timeout),
-            close_at_end=ends if wanted.close_at_end is None else wanted.close_at_end,
-            on_progress=told,
-            tables=make_tables(job),
-            late=make_late(job),
-            target_batch=None if wanted.target_batch is None else format_duration(wanted.target_batch),
-            spark=spark,
-            chain=read_shape(wanted.chain),
-        )
-        stack.enter_context(running)
-        for name, source in job.sources.items():
-            stack.enter_context(_written(source, folders[name]))
+    made = {name: _spark_source(source, spark) for name, source in job.sources.items()}
+    one = isinstance(queries, Plan)
+    with stream(
+        made[""] if one else made,
+        queries,
+        wanted.time if one else job.times,
+        sink=sink,
+        lateness=format_duration(wanted.lateness),
+        checkpoint=wanted.checkpoint,
+        trigger="available now" if ends else wanted.trigger,
+        buckets=job.spark.buckets,
+        idle_timeout=None if wanted.idle_timeout is None else format_duration(wanted.idle_timeout),
+        close_at_end=ends if wanted.close_at_end is None else wanted.close_at_end,
+        on_progress=told,
+        tables=make_tables(job),
+        late=make_late(job),
+        target_batch=None if wanted.target_batch is None else format_duration(wanted.target_batch),
+        spark=spark,
+        chain=read_shape(wanted.chain),
+    ) as running:
         yield running
 
 
-@contextmanager
-def _written(source: Any, folder: str) -> Iterator[None]:
-    """Writes paced trades into a folder as they come, for as long as the block lasts."""
-    if not isinstance(source, FromGenerator) or not source.pace:
-        yield
-        return
-    done = threading.Event()
-
-    def write() -> None:
-        for number, batch in enumerate(_generated(source)):
-            if batch is not None:
-                add_parquet(Path(folder, f"part-{number:09}.parquet"), batch)
-            if done.wait(PAUSE if batch is None else 0.0):
-                return
-
-    writer = threading.Thread(target=write, name="weft-trades", daemon=True)
-    writer.start()
-    try:
-        yield
-    finally:
-        done.set()
-        writer.join()
-
-
-def _spark_source(source: Any, spark: Any, folder: str) -> Any:
-    """The source as a stream on Spark; generated trades become files in ``folder``."""
-    Path(folder).mkdir()
-    if isinstance(source, FromGenerator):
-        if source.pace:
-            return Files(folder, schema=TRADES)
-        write_parquet(folder, source.rows, files=source.files, **source.options)
-        return Files(folder, max_files_per_batch=1)
-    if isinstance(source, FromFiles):
+def _spark_source(source: Any, spark: Any) -> Any:
+    """The source as a stream on Spark."""
+    if isinstance(source, FromFiles) and not source.direct:
         files = make_files(source)
-        if source.direct:
-            return files
         columns = spark.createDataFrame(files.stream_schema().empty_table()).schema
         reader = spark.readStream.format(source.format).schema(columns)
         if source.max_files_per_batch is not None:
@@ -352,6 +370,8 @@ def _spark_source(source: Any, spark: Any, folder: str) -> Any:
         if source.format == "csv":
             reader = reader.options(header=source.header, sep=source.delimiter, quote=source.quote)
         return reader.load(str(source.path))
+    if not isinstance(source, FromSpark):
+        return make_direct(source)
     reader = spark.readStream.format(source.format).options(**source.options)
     if source.schema is not None:
         reader = reader.schema(source.schema)

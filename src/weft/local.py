@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import datetime
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain
+from time import perf_counter
 
 import pyarrow as pa
 
@@ -16,19 +18,20 @@ from weft.engine.changes import Change
 from weft.engine.compile import compile_plan
 from weft.engine.final import END, closing_time, final
 from weft.engine.late import NAME as LATE_ROWS
-from weft.engine.late import late_schema
+from weft.engine.late import REJECTED_ROWS, late_tables
 from weft.engine.migrate import Migration
-from weft.engine.partial import Seen, partial
+from weft.engine.partial import Partials, Seen, partial
 from weft.engine.program import Program
 from weft.engine.registry import Registry
 from weft.engine.sharing import Choice, total
 from weft.engine.state import Piece, State
 from weft.errors import JobError
-from weft.files import Files
+from weft.files import Chunk, Files
 from weft.optimize import LivePlanner
 from weft.optimize import plan as make_plan
 from weft.plan import Plan
 from weft.query import JoinQuery, Query
+from weft.results import Results
 from weft.sinks import Sink
 from weft.tables import Batch, Tables, TableSource, as_table
 
@@ -48,7 +51,7 @@ def run(
     threads: int | None = None,
     strict: bool = False,
     tables: Mapping[str, TableSource] | None = None,
-) -> dict[str, pa.Table]:
+) -> Results:
     """Answer queries over a table, or over batches in order of arrival; all windows are closed at the end.
 
     ``tables`` are the static tables that queries join, by name: tables, paths of files, or functions that
@@ -82,13 +85,14 @@ def run(
             _collect(results, runner.close())
         finally:
             runner.shutdown()
-    return {name: _joined(program.result_schema(name), tables) for name, tables in results.items()}
+    return Results((name, _joined(program.result_schema(name), tables)) for name, tables in results.items())
 
 
 class LocalRun:
     """A stream in this process: feed it batches with ``step``, end it with ``close``.
 
-    ``choices`` says what the last batch shared. ``late`` is a sink for the rows that missed a window.
+    ``choices`` says what the last batch shared, ``partial_seconds`` and ``tree_seconds`` the work it took.
+    ``late`` is a sink for the rows that missed a window.
 
     >>> import datetime, weft
     >>> from weft.engine.compile import compile_plan
@@ -112,12 +116,14 @@ class LocalRun:
     ) -> None:
         self.lateness, self.late, self.steps = lateness, late, 0
         if late is not None:
-            late.open({LATE_ROWS: late_schema(program.schema)}, "run")
+            late.open(late_tables(program.schema), "run")
         self.tables = tables if isinstance(tables, Tables) else Tables(tables)
         self.threads = threads or os.cpu_count() or 1
         self.states = [State(program, bucket) for bucket in range(self.threads)]
         self.seen = Seen()
         self.choices: list[Choice] = []
+        self.partial_seconds = 0.0
+        self.tree_seconds: tuple[float, ...] = ()
         self.watermark: int | None = None
         self._registry = Registry(program, LivePlanner.of(program.plan), accept, tables=self.tables.schemas)
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="weft")
@@ -161,34 +167,43 @@ class LocalRun:
         """Let a query take the place of the one of its name, with the next batch."""
         return self._registry.replace(query, name)
 
-    def step(self, batch: Batch, watermark: int | None = None) -> dict[str, pa.Table]:
-        """Take in a batch and answer the windows that the watermark has then passed.
+    def step(self, batch: Batch | Chunk, watermark: int | None = None) -> dict[str, pa.Table]:
+        """Take in a batch, or a chunk of a source, and answer the windows that the watermark has then passed.
 
         ``watermark`` is one known otherwise: no row after this batch is earlier.
         """
         self._change()
-        table = as_table(batch)
+        chunk = batch if isinstance(batch, Chunk) else Chunk(as_table(batch))
+        table = chunk.table
         self._check(table.schema)
         rows = min(ROWS_AT_ONCE, -(-table.num_rows // self.threads)) or 1
         chunks = [table.slice(at, rows) for at in range(0, table.num_rows, rows)]
         beside = self.tables.enrichment(self.program)
-        work = self._pool.map(
-            lambda c: partial(c, self.program, self.watermark, self.threads, beside, self.late is not None),
-            chunks,
-        )
+
+        def shrink(chunk: pa.Table) -> tuple[Partials, float]:
+            began = perf_counter()
+            keep_late = self.late is not None
+            made = partial(chunk, self.program, self.watermark, self.threads, beside, keep_late)
+            return made, perf_counter() - began
+
         pieces: list[Piece] = []
         choices: list[Choice] = []
         late: list[pa.Table] = []
-        for made in work:
+        self.partial_seconds = 0.0
+        for made, seconds in self._pool.map(shrink, chunks):
+            self.partial_seconds += seconds
             self.seen += made.seen
             pieces += made.pieces
             choices += made.choices
             late += [] if made.late is None else [made.late]
+        self.seen += Seen(rows=chunk.bad, bad=chunk.bad)
         self.choices = total(choices)
         self._registry.observe(self.choices, self.seen.max_time)
         self.steps += 1
         if self.late is not None:
-            self.late.deliver({LATE_ROWS: pa.concat_tables(late)} if late else {}, self.steps)
+            rejected = [] if chunk.rejected is None else [chunk.rejected]
+            kept = {LATE_ROWS: late, REJECTED_ROWS: rejected}
+            self.late.deliver({n: pa.concat_tables(t) for n, t in kept.items() if t}, self.steps)
         latest = [] if self.seen.max_time is None else [self.seen.max_time - self.lateness]
         self.watermark = max((w for w in (self.watermark, watermark, *latest) if w is not None), default=None)
         return self._final(pieces, self.watermark)
@@ -214,7 +229,7 @@ class LocalRun:
     def close(self) -> dict[str, pa.Table]:
         """Answer every window that is still open."""
         self._registry.close()
-        self.watermark = END
+        self.watermark, self.partial_seconds = END, 0.0
         return self._final([], END)
 
     def set_lateness(self, lateness: str | datetime.timedelta) -> None:
@@ -228,7 +243,7 @@ class LocalRun:
         until = closing_time(self.program, self.seen.max_time)
         if self.watermark is not None and self.watermark >= until:
             return None
-        self.watermark = until
+        self.watermark, self.partial_seconds = until, 0.0
         return self._final([], until)
 
     def replace_table(self, name: str, table: TableSource) -> None:
@@ -250,15 +265,18 @@ class LocalRun:
             self._registry.commit(program)
 
     def _final(self, pieces: Sequence[Piece], watermark: int | None) -> dict[str, pa.Table]:
-        def answer(state: State) -> dict[str, pa.Table]:
+        def answer(state: State) -> tuple[dict[str, pa.Table], Counter[int]]:
             mine = [p for p in pieces if p.bucket == state.bucket]
-            return final(state, mine, watermark, self.program)[1]
+            spent: Counter[int] = Counter()
+            return final(state, mine, watermark, self.program, spent)[1], spent
 
-        work = self._pool.map(answer, self.states)
         results: dict[str, list[pa.Table]] = {}
-        for answered in work:
+        total_spent: Counter[int] = Counter()
+        for answered, spent in self._pool.map(answer, self.states):
+            total_spent += spent
             for name, table in answered.items():
                 results.setdefault(name, []).append(table)
+        self.tree_seconds = tuple(total_spent[tree] / 1e9 for tree in range(len(self.program.trees)))
         return {name: pa.concat_tables(tables) for name, tables in results.items()}
 
     def _check(self, schema: pa.Schema) -> None:
@@ -281,7 +299,7 @@ def as_batches(batches: Batch | Iterable[Batch]) -> Iterator[pa.Table]:
     single = isinstance(batches, pa.Table | pa.RecordBatch) or hasattr(batches, "__arrow_c_stream__")
     if not single and not hasattr(batches, "to_arrow") and isinstance(batches, Iterable):
         for batch in batches:
-            yield as_table(batch)
+            yield batch.table if isinstance(batch, Chunk) else as_table(batch)
     else:
         yield as_table(batches)
 

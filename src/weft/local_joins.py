@@ -50,6 +50,7 @@ class LocalJoins:
         joins = streams.joins(queries).renumbered(1)
         self.registry, self.lateness = JoinRegistry(joins, streams, accept), lateness
         self.seen, self.choices = Seen(), list[Choice]()
+        self.partial_seconds, self.tree_seconds = 0.0, ()
         self._marks: dict[str, int | None] = dict.fromkeys(streams.schemas)
         self._results: int | None = None
         self._state, self._answers = JoinState(joins, 0), State(joins.results, 0)

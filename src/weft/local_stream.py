@@ -179,6 +179,8 @@ class LocalStream(Background):
                 seconds=seconds,
                 breakdown={"job": round(made - began, 4), "sink": round(done - made, 4)},
                 sharing=tuple(run.choices),
+                partial_seconds=round(run.partial_seconds, 6),
+                tree_seconds=tuple(round(each, 6) for each in run.tree_seconds),
             )
         )
 

@@ -1,4 +1,4 @@
-"""A plan as a picture: per tree, the slices on a timeline and one line of windows per query, as SVG."""
+"""A plan as a picture: per tree, the slices on a timeline and a line for each of its windows, as SVG."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ from xml.sax.saxutils import escape
 
 from weft.duration import format_length
 from weft.plan import Plan, Tree
-from weft.query import Query
+from weft.query import Query, Window
 from weft.slicing import edges_between
 
 WIDTH, LEFT, RIGHT, LINE, HEAD = 1000, 190, 20, 16, 46
-MOST_QUERIES, MOST_EDGES = 24, 400
+MOST_WINDOWS, MOST_EDGES, MOST_LANES, MOST_NAMES = 24, 400, 12, 50
+# A style inside SVG holds for the whole page that the picture is put into, such as a notebook.
 STYLE = (
-    "text{font:11px system-ui,sans-serif;fill:#333}.h{font-weight:600;font-size:13px}.e{stroke:#bbb}"
-    ".a{fill:#4c78a8}.b{fill:#9ecae9}.s{fill:#f2e6c9;stroke:#b79a5b}"
-    "@media(prefers-color-scheme:dark){text{fill:#ddd}.e{stroke:#555}.s{fill:#4a4230}}"
+    ".weft text{font:11px system-ui,sans-serif;fill:#333}.weft .h{font-weight:600;font-size:13px}"
+    ".weft .e{stroke:#bbb}.weft .a{fill:#4c78a8}.weft .b{fill:#9ecae9}.weft .s{fill:#f2e6c9;stroke:#b79a5b}"
+    "@media(prefers-color-scheme:dark){.weft text{fill:#ddd}.weft .e{stroke:#555}.weft .s{fill:#4a4230}}"
 )
 
 
-def plan_svg(plan: Plan) -> str:
-    """The whole plan, tree below tree.
+def plan_svg(plan: Plan, tree: int | None = None) -> str:
+    """The whole plan, tree below tree, or one tree of it.
 
     >>> import weft
     >>> plan_svg(weft.plan(weft.sql("SELECT count(*) AS n FROM t [RANGE '2 s']")))[:4]
@@ -28,35 +29,41 @@ def plan_svg(plan: Plan) -> str:
     """
     body: list[str] = []
     top = 10
-    for number, tree in enumerate(plan.trees):
-        drawn, height = _tree(tree, number, top)
-        body += drawn
-        top += height
-    if plan.nodes > 1:
+    for number, each in enumerate(plan.trees):
+        if tree in (None, number):
+            drawn, height = _tree(each, number, top)
+            body += drawn
+            top += height
+    if plan.nodes > 1 and tree is None:
         drawn, height = _nodes(plan, top)
         body += drawn
         top += height
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {top}" role="img" '
+        f'<svg class="weft" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {top}" role="img" '
         f'aria-label="{len(plan.queries)} queries in {len(plan.trees)} trees">'
         f"<style>{STYLE}</style>{''.join(body)}</svg>\n"
     )
 
 
 def _tree(tree: Tree, number: int, top: int) -> tuple[list[str], int]:
-    queries = sorted(tree.queries, key=lambda q: (q.window.range, q.name))[:MOST_QUERIES]
-    span = 2 * max(q.window.range + q.window.slide for q in queries)
+    by_window: dict[Window, list[Query]] = {}
+    for query in tree.queries:
+        by_window.setdefault(query.window, []).append(query)
+    every = sorted(by_window, key=lambda w: (w.range, w.slide, w.offset))
+    windows = every[:MOST_WINDOWS]
+    span = 2 * max(w.range + w.slide for w in windows)
     span = max(min(span, int(MOST_EDGES / sum(1 / p.period for p in tree.progressions))), 1)
     scale = (WIDTH - LEFT - RIGHT) / span
-    bottom = top + HEAD + LINE * (len(queries) + 1)
-    left_out = len(tree.queries) - len(queries)
-    more = f", the {left_out} longest not drawn" if left_out else ""
+    bottom = top + HEAD + LINE * (len(windows) + 1)
+    left_out = len(every) - len(windows)
+    more = f", the {left_out} longest windows not drawn" if left_out else ""
+    count = len(tree.queries)
     out = [
         _text(
             10,
             top + 14,
-            f"tree {number} on node {tree.node}: {len(tree.queries)} queries by {tree.answered_by}, "
-            f"{tree.edge_rate:.4g} edges/s, {format_length(span, tree.rows)} shown{more}",
+            f"tree {number} on node {tree.node}: {count} {'query' if count == 1 else 'queries'} by "
+            f"{tree.answered_by}, {tree.edge_rate:.4g} edges/s, {format_length(span, tree.rows)} shown{more}",
             "h",
         )
     ]
@@ -67,22 +74,29 @@ def _tree(tree: Tree, number: int, top: int) -> tuple[list[str], int]:
         out.append(_box(start, end, y, scale, "s", f"slice of {format_length(end - start, tree.rows)}"))
     for edge in edges:
         x = LEFT + edge * scale
-        out.append(f'<line class="e" x1="{x:.1f}" x2="{x:.1f}" y1="{y}" y2="{bottom - 6}"/>')
-    for line, query in enumerate(queries):
-        y = top + HEAD + LINE * line
-        out.append(_text(10, y + 11, _label(query)))
-        first = query.window.offset - query.window.slide * (query.window.range // query.window.slide)
-        for k, start in enumerate(range(first, span, query.window.slide)):
-            low, high = max(start, 0), min(start + query.window.range, span)
-            if high > low:
-                lane = k % max(1, -(-query.window.range // query.window.slide))
-                thick = (LINE - 4) / max(1, -(-query.window.range // query.window.slide))
-                x, w = LEFT + low * scale, (high - low) * scale
-                out.append(
-                    f'<rect class="{"ab"[k % 2]}" x="{x:.1f}" y="{y + 2 + lane * thick:.2f}" '
-                    f'width="{w:.1f}" height="{thick:.2f}"/>'
-                )
+        out.append(f'<line class="e" x1="{x:.1f}" x2="{x:.1f}" y1="{y + LINE - 4}" y2="{bottom - 6}"/>')
+    for line, window in enumerate(windows):
+        out += _line(window, by_window[window], top + HEAD + LINE * line, span, scale)
     return out, bottom - top + 14
+
+
+def _line(window: Window, queries: list[Query], y: int, span: int, scale: float) -> list[str]:
+    """The instances of a window, one above the other where they overlap; of very many, each so-manieth."""
+    overlap = -(-window.range // window.slide)
+    every = -(-overlap // MOST_LANES)
+    lanes = -(-overlap // every)
+    thick = (LINE - 4) / lanes
+    out = [_text(10, y + 11, _label(window, queries), title=", ".join(q.name for q in queries[:MOST_NAMES]))]
+    first = window.offset - window.slide * (window.range // window.slide)
+    for k, start in enumerate(range(first, span, window.slide * every)):
+        low, high = max(start, 0), min(start + window.range, span)
+        if high > low:
+            x, w = LEFT + low * scale, (high - low) * scale
+            out.append(
+                f'<rect class="{"ab"[k % 2]}" x="{x:.1f}" y="{y + 2 + k % lanes * thick:.2f}" '
+                f'width="{w:.1f}" height="{thick:.2f}"/>'
+            )
+    return out
 
 
 def _nodes(plan: Plan, top: int) -> tuple[list[str], int]:
@@ -104,11 +118,12 @@ def _nodes(plan: Plan, top: int) -> tuple[list[str], int]:
     return out, HEAD + LINE * plan.nodes + 14
 
 
-def _label(query: Query) -> str:
-    rows = query.window.rows
-    window = f"{format_length(query.window.range, rows)} / {format_length(query.window.slide, rows)}"
-    name = query.name if len(query.name) <= 14 else query.name[:13] + "…"
-    return f"{name}  {window}"
+def _label(window: Window, queries: list[Query]) -> str:
+    length = f"{format_length(window.range, window.rows)} / {format_length(window.slide, window.rows)}"
+    name = queries[0].name
+    if len(queries) > 1:
+        return f"{len(queries)} queries  {length}"
+    return f"{name if len(name) <= 14 else name[:13] + '…'}  {length}"
 
 
 def _box(start: float, end: float, y: int, scale: float, kind: str, title: str) -> str:
@@ -119,5 +134,6 @@ def _box(start: float, end: float, y: int, scale: float, kind: str, title: str) 
     )
 
 
-def _text(x: int, y: int, text: str, kind: str = "") -> str:
-    return f'<text class="{kind}" x="{x}" y="{y}">{escape(text)}</text>'
+def _text(x: int, y: int, text: str, kind: str = "", title: str = "") -> str:
+    more = f"<title>{escape(title)}</title>" if title else ""
+    return f'<text class="{kind}" x="{x}" y="{y}">{escape(text)}{more}</text>'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 from weft.cost.price import Price
@@ -156,15 +157,25 @@ class Plan:
         """The plan as JSON text."""
         return json.dumps(self.to_dict(), indent=2)
 
-    def to_svg(self) -> str:
-        """The plan as a picture: slices and windows of each tree on a timeline."""
+    def to_svg(self, tree: int | None = None) -> str:
+        """The plan, or one tree of it, as a picture: slices and windows on a timeline."""
         from weft.picture import plan_svg
 
-        return plan_svg(self)
+        return plan_svg(self, tree)
+
+    def _repr_html_(self) -> str:
+        """The plan for a notebook: what it costs in words, and its picture where that is not too long."""
+        head, *more = str(self).splitlines()
+        if len(self.trees) > MOST_PICTURED:
+            return f"<p>{escape(head)}</p><pre>{escape(chr(10).join(more))}</pre>"
+        return f"<p>{escape(head)}</p>{self.to_svg() if self.trees else ''}"
 
 
 MOST_TREES = 50
 """Trees that the text of a plan lists; JSON has all."""
+
+MOST_PICTURED = 20
+"""Trees that a notebook shows as a picture."""
 
 
 def _some(count: int, noun: str, plural: str = "") -> str:

@@ -18,6 +18,8 @@ class Progress:
     ``breakdown`` says where it went; ``late`` rows missed at least one of their windows, ``untimed`` rows
     had no event time, ``bad`` counts values and rows that could not be read or computed. ``batch_id`` is
     Spark's number of the batch. ``sharing`` says how rows became partials, group-by by group-by.
+    ``partial_seconds`` and ``tree_seconds`` are work, added up over all tasks: what making partials of the
+    rows took, and what answering the windows of each tree of the plan did.
     """
 
     seq: int
@@ -40,3 +42,5 @@ class Progress:
     batch_id: int | None = None
     skipped_files: tuple[str, ...] = ()
     sharing: tuple[Choice, ...] = ()
+    partial_seconds: float = 0.0
+    tree_seconds: tuple[float, ...] = ()

@@ -238,8 +238,12 @@ class Query:
     @property
     def result_columns(self) -> tuple[str, ...]:
         """The names of the result's columns, in order."""
-        values = self.outputs or self.aggregates
-        return (*self.result_keys, "window_start", "window_end", *(v.alias for v in values))
+        return (*self.result_keys, "window_start", "window_end", *self.result_values)
+
+    @property
+    def result_values(self) -> tuple[str, ...]:
+        """The names of the result's columns that are no key and no time."""
+        return tuple(value.alias for value in self.outputs or self.aggregates)
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +298,19 @@ class JoinQuery:
         """The names of the result's columns, in order."""
         if self.aggregate is not None:
             return self.aggregate.result_columns
-        return (RESULT_TIME, *(output.alias for output in self.outputs))
+        return (RESULT_TIME, *self.result_values)
+
+    @property
+    def result_keys(self) -> tuple[str, ...]:
+        """What its results are grouped by."""
+        return () if self.aggregate is None else self.aggregate.result_keys
+
+    @property
+    def result_values(self) -> tuple[str, ...]:
+        """The names of the result's columns that are no key and no time."""
+        if self.aggregate is not None:
+            return self.aggregate.result_values
+        return tuple(output.alias for output in self.outputs)
 
 
 RESULT_TIME = "ts"

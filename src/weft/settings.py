@@ -6,6 +6,8 @@ A section is a frozen dataclass; its fields' annotations say what each key takes
 from __future__ import annotations
 
 import difflib
+import os
+import re
 import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields
@@ -27,6 +29,9 @@ Paths = NewType("Paths", tuple)  # type: ignore[type-arg]
 """Paths, written in the file as a list of text."""
 
 NO_PATHS = Paths(())
+
+Secret = NewType("Secret", str)
+"""Text that may hold a password, best written as ``${NAME}`` for a variable of the environment."""
 
 Section = TypeVar("Section")
 
@@ -73,6 +78,8 @@ def _value(value: Any, wanted: Any, where: str, base: Path) -> Any:
         wanted = next(t for t in typing.get_args(wanted) if t is not type(None))
     if wanted is Duration:
         return _duration(value, where)
+    if wanted is Secret:
+        return filled_in(_checked(value, str, WORDS[str], where), where)
     if wanted is Options:
         return _options(value, where)
     if wanted is Path:
@@ -107,10 +114,27 @@ def _options(value: Any, where: str) -> dict[str, str]:
         elif isinstance(setting, bool):
             flat[key] = str(setting).lower()
         else:
-            flat[key] = str(
-                _checked(setting, (str, int, float), "text, a number or true/false", f"{where}.{key}")
+            named = f"{where}.{key}"
+            flat[key] = filled_in(
+                str(_checked(setting, (str, int, float), "text, a number or true/false", named)), named
             )
     return flat
+
+
+def filled_in(text: str, where: str) -> str:
+    """Text with the environment's variables put in for ``${NAME}``.
+
+    >>> os.environ["WEFT_EXAMPLE"] = "secret"
+    >>> filled_in("Bearer ${WEFT_EXAMPLE}", "[sink] headers.Authorization")
+    'Bearer secret'
+    """
+
+    def value(found: re.Match[str]) -> str:
+        if found[1] not in os.environ:
+            raise JobError(f"{where} names the environment's variable {found[1]}, which is not set")
+        return os.environ[found[1]]
+
+    return re.sub(r"\$\{([A-Za-z_]\w*)\}", value, text)
 
 
 def refuse_unknown(given: Mapping[str, Any], known: Iterable[str], where: str) -> None:

@@ -13,6 +13,7 @@ from weft.join_run import Asked, JoinRun, built, time_of
 from weft.local import as_batches
 from weft.plan import Plan
 from weft.query import Query
+from weft.results import Results
 from weft.tables import Batch, TableSource
 
 
@@ -28,7 +29,7 @@ def run(
     strict: bool = False,
     chain: str | float = "mem-opt",
     tables: Mapping[str, TableSource] | None = None,
-) -> dict[str, pa.Table]:
+) -> Results:
     """Answer queries over a table, or over batches in order of arrival; all windows are closed at the end.
 
     For joins ``batches`` is a mapping from each stream to its table or batches, and ``chain`` says how they
@@ -98,7 +99,7 @@ def run(
     return _run_all(runner, batches)
 
 
-def _run_all(runner: JoinRun, batches: Mapping[str, Batch | Iterable[Batch]]) -> dict[str, pa.Table]:
+def _run_all(runner: JoinRun, batches: Mapping[str, Batch | Iterable[Batch]]) -> Results:
     """Feed every batch, always of the stream that is furthest behind, so that little has to be kept."""
     for stream in sorted(runner.streams - set(batches)):
         raise JobError(f"there are no batches of the stream {stream!r}; given are {', '.join(batches)}")
@@ -118,7 +119,7 @@ def _run_all(runner: JoinRun, batches: Mapping[str, Batch | Iterable[Batch]]) ->
         schemas = {name: runner.result_schema(name) for name in runner.names}
     finally:
         runner.shutdown()
-    return {
-        name: pa.concat_tables([schemas[name].empty_table(), *tables]).combine_chunks()
+    return Results(
+        (name, pa.concat_tables([schemas[name].empty_table(), *tables]).combine_chunks())
         for name, tables in results.items()
-    }
+    )

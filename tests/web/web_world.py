@@ -24,6 +24,7 @@ from weft.web.doors import Doors
 from weft.web.limits import Limits
 from weft.web.record import Record
 from weft.web.served import Served
+from weft.web.server import texts
 
 SCHEMA = pa.schema(
     {
@@ -54,10 +55,10 @@ def batch(second: int, *rows: tuple[str | None, float | None, int | None]) -> pa
 class World:
     """A served run that tests feed; ``held`` keeps it from taking changes."""
 
-    def __init__(self, limits: Limits | None = None, keep: int = 1000) -> None:
+    def __init__(self, limits: Limits | None = None, keep: int = 1000, queries: str = QUERIES) -> None:
         self._given: queue.Queue[pa.Table | Exception | None] = queue.Queue()
         self.held = False
-        program = compile_plan(plan(sql(QUERIES)), SCHEMA, "ts", buckets=2)
+        program = compile_plan(plan(sql(queries)), SCHEMA, "ts", buckets=2)
         self.latest, self.own, self.record = LatestSink(keep), MemorySink(), Record()
         sink = Sinks(self.own, self.latest)
         self.stream = LocalStream(
@@ -67,7 +68,8 @@ class World:
             pause=0.01,
             on_progress=self._told,
         )
-        self.served = Served(self.stream, self.latest, self.record, "local", limits)
+        written = texts(queries, self.stream.queries())
+        self.served = Served(self.stream, self.latest, self.record, "local", limits, written)
         self.api = make_api(self.served)
 
     def _told(self, progress: Any) -> None:

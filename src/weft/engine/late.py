@@ -8,10 +8,19 @@ import numpy as np
 import pyarrow as pa
 
 from weft.engine.program import Program
+from weft.files.chunk import REJECTED
 from weft.query import Window
 
 NAME = "late"
 """What the table of late rows is called in its sink."""
+
+REJECTED_ROWS = "rejected"
+"""What the table of rows that cannot be read is called there."""
+
+
+def late_tables(schema: pa.Schema) -> dict[str, pa.Schema]:
+    """The tables of the sink of late rows, for a stream of these columns."""
+    return {NAME: late_schema(schema), REJECTED_ROWS: REJECTED}
 
 
 def late_schema(schema: pa.Schema) -> pa.Schema:

@@ -204,7 +204,8 @@ class Program:
             tz = self.time_type.tz
             fields = [*self._keys(entry), *self._bounds()]
             fields += [(o.alias, _output_type(o.expr, schema, tz)) for o in entry.query.outputs]
-        return pa.schema(fields)
+        # Two windows in rows can begin and end at the same instants: sinks must know.
+        return pa.schema(fields, metadata={"weft.window": "rows"} if entry.query.window.rows else None)
 
     def _keys(self, entry: Entry) -> list[tuple[str, pa.DataType]]:
         grouping = self.groupings[entry.grouping]

@@ -9,15 +9,21 @@ import pyarrow as pa
 
 ROWS = 1 << 20
 BYTES = 512 << 20
+REJECTED = pa.schema(
+    {"partition": pa.string(), "number": pa.int64(), "value": pa.binary(), "reason": pa.string()}
+)
+"""Of a row that cannot be read: where it was, what it was, and what is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Some rows; how many rows or values were skipped as bad on the way; files skipped whole."""
+    """Some rows; how many rows or values were skipped as bad on the way; files skipped whole; and, of the
+    bad rows, those that the source can show, in the columns ``REJECTED``."""
 
     table: pa.Table
     bad: int = 0
     skipped: tuple[str, ...] = ()
+    rejected: pa.Table | None = None
 
 
 def regroup(chunks: Iterable[Chunk], rows: int = ROWS) -> Iterator[Chunk]:
@@ -45,4 +51,7 @@ def _together(chunks: list[Chunk]) -> Chunk:
         pa.concat_tables([c.table for c in chunks]),
         sum(c.bad for c in chunks),
         tuple(name for c in chunks for name in c.skipped),
+        pa.concat_tables(shown)
+        if (shown := [c.rejected for c in chunks if c.rejected is not None])
+        else None,
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import json as text_json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -28,16 +28,7 @@ def find_schema(path: str) -> pa.Schema:
     good = [text for text, record in islice(_lines(path), 10_000) if record is not None]
     if not good:
         return pa.schema([])
-    table = json.read_json(io.BytesIO(b"\n".join(good)))
-    fields = []
-    for field, column in zip(table.schema, table.columns):
-        type = field.type
-        if pa.types.is_string(type) and column.null_count < len(column):
-            # pyarrow takes times with fractions of a second for text.
-            times, bad = cast_leniently(column.combine_chunks(), pa.timestamp("us", "UTC"))
-            type = times.type if not bad else type
-        fields.append((field.name, type))
-    return found_schema(pa.schema(fields), zone="UTC")
+    return typed_schema(good)
 
 
 def read(split: Split, schema: pa.Schema) -> Iterator[Chunk]:
@@ -71,17 +62,39 @@ def _line_by_line(path: str, schema: pa.Schema, done: int) -> Iterator[Chunk]:
         bad = len(some) - len(records)
         skip = min(done, len(records))
         done -= skip
-        records = records[skip:]
-        columns = []
-        for field in schema:
-            texts = pa.array([_text(r.get(field.name)) for r in records], pa.string())
-            if pa.types.is_string(field.type):
-                array, unfit = texts, 0
-            else:
-                array, unfit = cast_leniently(texts, field.type)
-            columns.append(array)
-            bad += unfit
-        yield Chunk(pa.table(columns, schema=schema), bad)
+        table, unfit = table_of(records[skip:], schema)
+        yield Chunk(table, bad + unfit)
+
+
+def typed_schema(lines: Sequence[bytes]) -> pa.Schema:
+    """The columns of lines of JSON, each an object; times without a zone are in UTC."""
+    table = json.read_json(io.BytesIO(b"\n".join(lines)))
+    fields = []
+    for field, column in zip(table.schema, table.columns):
+        type = field.type
+        if pa.types.is_string(type) and column.null_count < len(column):
+            # pyarrow takes times with fractions of a second for text.
+            times, bad = cast_leniently(column.combine_chunks(), pa.timestamp("us", "UTC"))
+            type = times.type if not bad else type
+        fields.append((field.name, type))
+    return found_schema(pa.schema(fields), zone="UTC")
+
+
+def table_of(records: Sequence[dict[str, Any]], schema: pa.Schema) -> tuple[pa.Table, int]:
+    """Objects as rows: values of another type become null, and are counted.
+
+    >>> table, bad = table_of([{"n": 1}, {"n": "x"}], pa.schema({"n": pa.int64()}))
+    >>> table.column("n").to_pylist(), bad
+    ([1, None], 1)
+    """
+    columns, bad = [], 0
+    for field in schema:
+        array, unfit = pa.array([_text(r.get(field.name)) for r in records], pa.string()), 0
+        if not pa.types.is_string(field.type):
+            array, unfit = cast_leniently(array, field.type)
+        columns.append(array)
+        bad += unfit
+    return pa.table(columns, schema=schema), bad
 
 
 def _lines(path: str) -> Iterator[tuple[bytes, dict[str, Any] | None]]:
@@ -90,10 +103,11 @@ def _lines(path: str) -> Iterator[tuple[bytes, dict[str, Any] | None]]:
     with system.open_input_file(path) as source:
         for line in io.BufferedReader(source, BLOCK):
             if line.strip():
-                yield line.strip(), _record(line)
+                yield line.strip(), record_of(line)
 
 
-def _record(line: bytes) -> dict[str, Any] | None:
+def record_of(line: bytes) -> dict[str, Any] | None:
+    """The object that a line is, or None."""
     try:
         record = text_json.loads(line)
     except ValueError:

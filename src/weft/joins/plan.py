@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from weft.errors import JobError
 from weft.joins.explain import ChainPlan, plan_chain
 from weft.joins.member import check_sides, sharing
 from weft.joins.multiway.book import OrderBook
@@ -58,10 +57,6 @@ class JoinPlan:
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""
         return {"chains": [chain.to_dict() for chain in self.chains]}
-
-    def to_svg(self) -> str:
-        """There is no picture of chains."""
-        raise JobError("there is no picture of joins; /api/v1/plan.txt has their chains in words")
 
 
 def plan_joins(

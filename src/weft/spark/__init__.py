@@ -1,6 +1,8 @@
 """weft on Spark: the same two functions as in-process, in the tasks of one job per batch."""
 
 from weft.files import Files
+from weft.generated import Generated
+from weft.kafka import Kafka
 from weft.progress import Progress
 from weft.spark.batch import share
 from weft.spark.join_stream import JoinStream
@@ -8,4 +10,4 @@ from weft.spark.run import Run
 from weft.spark.session import session
 from weft.spark.stream import stream
 
-__all__ = ["Files", "JoinStream", "Progress", "Run", "session", "share", "stream"]
+__all__ = ["Files", "Generated", "JoinStream", "Kafka", "Progress", "Run", "session", "share", "stream"]

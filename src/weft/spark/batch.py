@@ -16,12 +16,14 @@ from weft.errors import JobError
 from weft.files import Files
 from weft.plan import Plan
 from weft.query import JoinQuery, Query
+from weft.ranges import Ranged, between
 from weft.spark.failure import surfaced
 from weft.spark.frames import Frames, frame_of, struct_of
 from weft.spark.inputs import FileRows
 from weft.spark.job import one_task, plan_job, rows_of, run_job
 from weft.spark.payload import from_batches
 from weft.spark.prepare import check_buckets, prepare, session_of
+from weft.spark.ranges import range_rows
 from weft.spark.session import shipping
 from weft.spark.step import Carried, Step
 from weft.spark.tables import CarriedTables, Sender
@@ -35,7 +37,7 @@ SMALL = 64 << 20
 
 
 def share(
-    source: DataFrame | Files,
+    source: DataFrame | Files | Ranged,
     queries: Iterable[Query | QueryBuilder | JoinQuery] | Plan,
     time: str,
     *,
@@ -46,7 +48,7 @@ def share(
     strict: bool = False,
     tables: Mapping[str, TableSource] | None = None,
 ) -> Frames:
-    """Answer all queries over a DataFrame, or over files, now and in one pass; one DataFrame per query.
+    """Answer all queries over a DataFrame, or over files or ranges, now and in one pass; one DataFrame each.
 
     Every window that holds a row is answered. ``strict`` lets a value that cannot be computed stop the
     job instead of being null. ``spark`` is the session for files, where none is running.
@@ -67,7 +69,9 @@ def share(
         strict=strict,
         tables=beside,
     )
-    frame, input = rows_of(source, program) if isinstance(source, DataFrame) else _files(source, session)
+    frame, input = (
+        rows_of(source, program) if isinstance(source, DataFrame) else _read_by_tasks(source, session)
+    )
     carried = Carried(program)
     sent = Sender(session, beside).carried(program)
     step = Step(buckets, until=END, largest=SMALL // buckets)
@@ -83,11 +87,16 @@ def share(
     return Frames(lambda name: frame_of(held[name], session), names, held)
 
 
-def _files(files: Files, spark: SparkSession) -> tuple[DataFrame, Input]:
-    shares, skipped = files.splits(files.find(), spark.sparkContext.defaultParallelism)
+def _read_by_tasks(source: Files | Ranged, spark: SparkSession) -> tuple[DataFrame, Input]:
+    if isinstance(source, Ranged):
+        start = source.first()
+        ranges = between(start, source.latest(start))
+        source.check(ranges)
+        return range_rows(source, ranges, spark)
+    shares, skipped = source.splits(source.find(), spark.sparkContext.defaultParallelism)
     for path in skipped:
         log.warning("file '%s' cannot be read, and is left out", path)
-    return one_task(spark, len(shares)), FileRows(files, shares)
+    return one_task(spark, len(shares)), FileRows(source, shares)
 
 
 class _Far:

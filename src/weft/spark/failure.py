@@ -46,6 +46,11 @@ def translated(error: BaseException) -> WeftError:
             "the results of one step are larger than the driver may collect; raise "
             "spark.driver.maxResultSize and spark.driver.memory, or take smaller batches"
         )
+    if "failed to connect back" in text:
+        return JobError(
+            "a Python process of Spark's did not start within ten seconds, so the machine may be too busy; "
+            "run it again: a stream with a checkpoint goes on where it was"
+        )
     causes = _CAUSES.findall(text)
     first = (causes[-1] if causes else text.strip()).splitlines()[0]
     return JobError(f"Spark could not run the job: {first}")

@@ -1,4 +1,4 @@
-"""Where a map task's rows come from: batches that Spark hands over, files it reads itself, or nowhere."""
+"""Where a map task's rows come from: batches of Spark's, files or ranges it reads itself, or nowhere."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from weft.engine.bind import key_columns
 from weft.engine.program import Program
 from weft.files import Chunk, Files, Split
 from weft.files.chunk import regroup
+from weft.ranges import Range, Ranged
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,21 @@ class FileRows:
         keys = sorted(key_columns(program.joins).union(*(g.keys for g in program.groupings)))
         share = self.shares[task] if task < len(self.shares) else ()
         return self.files.read(share, _wanted(program), keys)
+
+
+@dataclass(frozen=True)
+class RangeRows:
+    """Rows by their numbers; ``shares`` has the ranges of each task."""
+
+    source: Ranged
+    shares: Sequence[Sequence[Range]]
+
+    def chunks(self, batches: Iterator[pa.RecordBatch], task: int, program: Program) -> Iterator[Chunk]:
+        """What is in this task's share of the ranges."""
+        for _ in batches:
+            pass
+        share = self.shares[task] if task < len(self.shares) else ()
+        return regroup(self.source.read(share, _wanted(program)))
 
 
 @dataclass(frozen=True)

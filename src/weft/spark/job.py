@@ -10,12 +10,14 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 
+from weft.engine.late import NAME as LATE_ROWS
+from weft.engine.late import REJECTED_ROWS
 from weft.engine.partial import Seen
 from weft.engine.program import Program
 from weft.query import JoinQuery, Query
 from weft.spark.failure import surfaced
 from weft.spark.inputs import NoRows, SparkRows
-from weft.spark.payload import LATE, NOTE, ROWS, Parcel, from_batches
+from weft.spark.payload import LATE, NOTE, REJECTED, ROWS, Parcel, from_batches
 from weft.spark.session import shipping
 from weft.spark.step import Carried, Step
 from weft.spark.tables import CarriedTables
@@ -25,13 +27,13 @@ from weft.spark.tasks import BucketTask, Input, MapTask
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What a job gave: results of the queries that have any, what was seen, each bucket's report, and, where
-    asked for, late rows."""
+    asked for, late rows and those that could not be read, by the names of their tables."""
 
     results: dict[str, pa.Table]
     seen: Seen
     watermark: int | None
     reports: tuple[dict[str, Any], ...]
-    late: pa.Table | None = None
+    late: Mapping[str, pa.Table] = field(default_factory=dict)
     watermarks: Mapping[str, int | None] = field(default_factory=dict)
 
 
@@ -86,7 +88,8 @@ def outcome_of(parcels: Sequence[Parcel], queries: Sequence[Query | JoinQuery]) 
     for parcel in sorted(parcels, key=lambda p: (p.tag, p.bucket)):
         if parcel.tag != NOTE:
             tables.setdefault(parcel.tag, []).append(parcel.table)
-    late = pa.concat_tables(tables.pop(LATE)) if LATE in tables else None
+    kept = {LATE_ROWS: LATE, REJECTED_ROWS: REJECTED}
+    late = {name: pa.concat_tables(tables.pop(tag)) for name, tag in kept.items() if tag in tables}
     results = {queries[tag].name: pa.concat_tables(found) for tag, found in tables.items()}
     one = reports[0]  # all buckets have heard the same of the rows
     seen, marks = Seen(**one["seen"]), one.get("watermarks", {})

@@ -1,8 +1,9 @@
 """What travels between tasks: rows of numbers and bytes, so that Spark never looks inside.
 
 A row is (bucket, tag, origin, payload). A tag from 0 up says that the payload is an Arrow IPC stream, of a
-grouping's partials on the way to the bucket, of a query's results on the way to the driver; so does the tag
-LATE, of late rows. The tag NOTE says that it is JSON. ``origin`` is the task that made it.
+grouping's partials on the way to the bucket, of a query's results on the way to the driver; so do the tags
+LATE, of late rows, and REJECTED, of those that cannot be read. The tag NOTE says that it is JSON.
+``origin`` is the task that made it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import pyarrow as pa
 ROWS = "bucket int, tag int, origin int, payload binary"
 NOTE = -1
 LATE = -2
+REJECTED = -3
 LARGEST = 32 << 20
 """Bytes of one payload, about: Spark keeps each row in one piece of memory, and many at a time."""
 

@@ -16,12 +16,13 @@ from weft.files import Files
 from weft.optimize import plan as make_plan
 from weft.plan import Plan
 from weft.query import JoinQuery, Query
+from weft.ranges import Ranged
 from weft.spark.session import session
 from weft.tables import Tables
 
 
 def prepare(
-    source: DataFrame | Files,
+    source: DataFrame | Files | Ranged,
     queries: Iterable[Query | QueryBuilder | JoinQuery] | Plan,
     time: str,
     *,
@@ -34,16 +35,19 @@ def prepare(
     """The program that answers the queries over the source."""
     if not isinstance(queries, Plan):
         queries = make_plan(queries, strategy=strategy, technique=technique, nodes=nodes)
-    schema = source.stream_schema() if isinstance(source, Files) else schema_of(source)
+    schema = columns_of(source)
     return compile_plan(queries, schema, time, strict, nodes, tables=tables.schemas(queries.queries))
 
 
-def session_of(source: DataFrame | Files, spark: SparkSession | None) -> SparkSession:
+def session_of(source: DataFrame | Files | Ranged, spark: SparkSession | None) -> SparkSession:
     """The session to run in: the DataFrame's own, the one given, or the running one."""
     if isinstance(source, DataFrame):
         return source.sparkSession
-    if not isinstance(source, Files):
-        raise JobError(f"{type(source).__name__} is not a source; give a DataFrame or weft.Files(path)")
+    if not isinstance(source, Files | Ranged):
+        raise JobError(
+            f"{type(source).__name__} is not a source; give a DataFrame, weft.Files(path), "
+            "weft.Kafka(servers, topic) or weft.Generated()"
+        )
     return spark or session()
 
 
@@ -54,6 +58,11 @@ def check_buckets(buckets: int | None, spark: SparkSession) -> int:
     if not 1 <= buckets <= 10_000:
         raise JobError(f"buckets must be between 1 and 10000, not {buckets}")
     return buckets
+
+
+def columns_of(source: DataFrame | Files | Ranged) -> pa.Schema:
+    """The columns of a source, in the types in which they arrive in Python."""
+    return schema_of(source) if isinstance(source, DataFrame) else source.stream_schema()
 
 
 def schema_of(frame: DataFrame) -> pa.Schema:

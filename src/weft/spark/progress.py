@@ -48,4 +48,7 @@ def measured(
         breakdown={name: round(value, 4) for name, value in breakdown.items()},
         skipped_files=(*skipped, *(name for name in reports[0]["skipped"])),
         sharing=tuple(total(map(Choice.from_dict, reports[0]["choices"]))),
+        # Joins report neither: they have no trees.
+        partial_seconds=round(reports[0].get("partial", 0.0), 6),
+        tree_seconds=tuple(round(sum(each), 6) for each in zip(*(r.get("trees", ()) for r in reports))),
     )

@@ -19,6 +19,7 @@ from weft.background import POLL, Background
 from weft.duration import parse_duration
 from weft.engine.changes import Change
 from weft.engine.program import Program
+from weft.notebook import run_html, watch
 from weft.plan import Plan
 from weft.progress import Progress
 from weft.query import Query
@@ -67,6 +68,15 @@ class Running(Background, Generic[P]):
     def last_progress(self) -> Progress | None:
         """What the latest step did."""
         return self._progress[-1] if self._progress else None
+
+    def watch(self, timeout: float | None = None, every: float = 1.0) -> None:
+        """Show what the latest steps did until the end, or for so many seconds: a table that goes on in a
+        notebook, lines elsewhere. An interrupt ends the watching, not the run."""
+        watch(self, timeout, every)
+
+    def _repr_html_(self) -> str:
+        """How it does, for a notebook."""
+        return run_html(self)
 
     @property
     def program(self) -> P:

@@ -7,8 +7,7 @@ from dataclasses import replace
 from pyspark.sql import DataFrame, SparkSession
 
 from weft.engine.final import closing_time
-from weft.engine.late import NAME as LATE_ROWS
-from weft.engine.late import late_schema
+from weft.engine.late import late_tables
 from weft.engine.layers import needed_anew
 from weft.engine.manifest import Layer, Manifest
 from weft.engine.migrate import Migration
@@ -49,7 +48,7 @@ class Steps(Committing[Program]):
         super().__init__(spark, registry, store, sink, lateness, stream, registry.program.buckets, base)
         self._sender = Sender(spark, tables)
         if late is not None:
-            late.open({LATE_ROWS: late_schema(registry.program.schema)}, stream)
+            late.open(late_tables(registry.program.schema), stream)
 
     @property
     def cost(self) -> float:
@@ -82,7 +81,7 @@ class Steps(Committing[Program]):
     def _deliver(self, outcome: Outcome, seq: int) -> None:
         super()._deliver(outcome, seq)
         if self.late is not None:
-            deliver_to(self.late, {} if outcome.late is None else {LATE_ROWS: outcome.late}, seq)
+            deliver_to(self.late, outcome.late, seq)
 
     def _fold(self, last: Manifest | None, version: int) -> Program | None:
         seen = Seen(**last.seen) if last else Seen()  # type: ignore[arg-type]

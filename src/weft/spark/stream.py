@@ -14,6 +14,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from weft.builder import QueryBuilder
 from weft.duration import parse_duration, parse_trigger
 from weft.engine.compile import check_names, compile_plan
+from weft.engine.program import Program
 from weft.engine.registry import Registry
 from weft.engine.store import SliceStore
 from weft.errors import JobError
@@ -27,22 +28,24 @@ from weft.optimize.planner import window_query
 from weft.plan import Plan
 from weft.progress import Progress
 from weft.query import JoinQuery, Query
+from weft.ranges import Ranged
 from weft.sinks import CheckingSink, Sink
 from weft.spark.join_sources import batches_of
 from weft.spark.join_steps import JoinSteps
 from weft.spark.join_stream import JoinStream, registry_of, streams_of
 from weft.spark.pace import Pace
-from weft.spark.prepare import check_buckets, schema_of, session_of
+from weft.spark.prepare import check_buckets, columns_of, session_of
+from weft.spark.ranges import RangedBatches
 from weft.spark.run import Run
 from weft.spark.sinks import as_sink
-from weft.spark.sources import FilesBatches, FrameBatches
+from weft.spark.sources import Batches, FilesBatches, FrameBatches
 from weft.spark.steps import Steps
 from weft.tables import Tables, TableSource
 
 
 @overload
 def stream(
-    source: DataFrame | Files,
+    source: DataFrame | Files | Ranged,
     queries: Iterable[Query | QueryBuilder | JoinQuery] | Plan,
     time: str,
     *,
@@ -91,7 +94,7 @@ def stream(
 
 
 def stream(
-    source: DataFrame | Files | Mapping[str, DataFrame | Files],
+    source: DataFrame | Files | Ranged | Mapping[str, DataFrame | Files],
     queries: Iterable[Query | QueryBuilder | JoinQuery | JoinBuilder] | Plan,
     time: str | Mapping[str, str],
     *,
@@ -113,7 +116,8 @@ def stream(
     target_batch: str | datetime.timedelta | None = None,
     chain: str | float = "mem-opt",
 ) -> Run | JoinStream:
-    """Answer all queries over a streaming DataFrame, or over files as they arrive; returns at once.
+    """Answer all queries over a streaming DataFrame, or over files, a Kafka topic or generated rows as they
+    arrive; returns at once.
 
     For joins, ``source`` is a mapping from each stream to its DataFrame or files, and ``time`` names the time
     column of all streams or of each. ``chain`` says how joins are sliced: ``mem-opt``, ``cpu-opt``, or the
@@ -137,6 +141,10 @@ def stream(
     if isinstance(source, Mapping):
         asked = queries.queries if isinstance(queries, Plan) else tuple(map(built, queries))
         if len(source) > 1 or any(isinstance(q, JoinQuery) for q in asked):
+            if any(isinstance(s, Ranged) for s in source.values()):
+                raise JobError(
+                    "joins on Spark read DataFrames or weft.Files, not Kafka or generated rows itself"
+                )
             unfit: dict[str, object] = {"tables": tables, "late": late, "target_batch": target_batch}
             for name, value in unfit.items():
                 if value:
@@ -179,7 +187,7 @@ def stream(
     planner = LivePlanner.of(given) if given else LivePlanner(strategy, technique, buckets)
     base = tuple(window_query(built(q)) for q in (queries.queries if isinstance(queries, Plan) else queries))
     check_names(base)
-    schema = source.stream_schema() if isinstance(source, Files) else schema_of(source)
+    schema = columns_of(source)
     before = store.version()
     if before is None:
         plan, origins, version = given or planner(base), None, 1
@@ -196,9 +204,17 @@ def stream(
         registry.rebase(before.base, base)
     named = store.stream if kept is None else "run"
     steps = Steps(session, registry, store, sink, pace.lateness, named, base, beside, late)
-    batches = FilesBatches(source, session, steady) if isinstance(source, Files) else FrameBatches(source)
+    batches = _batches_of(source, session, steady)
     writer = pace.writer(batches.frame, place)
     return Run(writer, steps, batches, pace.idle, close_at_end, on_progress, kept)
+
+
+def _batches_of(
+    source: DataFrame | Files | Ranged, session: SparkSession, pace: Pace | None
+) -> Batches[Program]:
+    if isinstance(source, Ranged):
+        return RangedBatches(source, session)
+    return FilesBatches(source, session, pace) if isinstance(source, Files) else FrameBatches(source)
 
 
 def _stream_joins(

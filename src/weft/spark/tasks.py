@@ -25,7 +25,7 @@ from weft.engine.sharing import Choice, total
 from weft.engine.state import Piece, State, merge_pieces
 from weft.files import Chunk
 from weft.spark import cache
-from weft.spark.payload import LATE, NOTE, Parcel, from_batches, note, to_batches, wrap
+from weft.spark.payload import LATE, NOTE, REJECTED, Parcel, from_batches, note, to_batches, wrap
 from weft.spark.step import Carried, Step
 from weft.spark.tables import CarriedTables
 
@@ -73,8 +73,10 @@ class MapTask:
             skipped += chunk.skipped
             pieces.add(made.pieces)
             choices += made.choices
-            if made.late is not None:
-                yield from wrap(made.late, bucket=origin % self.step.buckets, tag=LATE, origin=origin)
+            kept = {LATE: made.late, REJECTED: chunk.rejected} if self.step.keep_late else {}
+            for tag, rows in kept.items():
+                if rows is not None:
+                    yield from wrap(rows, bucket=origin % self.step.buckets, tag=tag, origin=origin)
         said = {"seen": asdict(seen), "skipped": skipped, "seconds": time.perf_counter() - began}
         said["choices"] = [asdict(choice) for choice in total(choices)]
         for bucket in range(self.step.buckets):
@@ -102,7 +104,7 @@ class BucketTask:
         notes = [p.note for p in parcels if p.tag == NOTE]
         seen = sum((Seen(**n["seen"]) for n in notes), Seen())
         pieces = [Piece(bucket, p.tag, one_batch(p.table)) for p in parcels if p.tag >= 0]
-        yield from (p for p in parcels if p.tag == LATE)
+        yield from (p for p in parcels if p.tag in (LATE, REJECTED))
         watermark = step.watermark_after(seen)
         clock.lap("gather")
         state, how = State(program, bucket), "new"
@@ -110,12 +112,15 @@ class BucketTask:
             pieces = _one_each(pieces, program)
             state, how = cache.take(step.saved, bucket, step.watermark, program)
         clock.lap("load")
-        state, results = final(state, pieces, watermark, program)
+        spent: Counter[int] = Counter()
+        state, results = final(state, pieces, watermark, program, spent)
         clock.lap("final")
         report: dict[str, Any] = {"seen": asdict(seen), "state": how, "watermark": watermark}
         report["skipped"] = [name for n in notes for name in n["skipped"]]
         report["choices"] = [choice for n in notes for choice in n["choices"]]
         report["map"] = max((n["seconds"] for n in notes), default=0.0)
+        report["partial"] = sum(n["seconds"] for n in notes)
+        report["trees"] = [round(spent[tree] / 1e9, 6) for tree in range(len(program.trees))]
         if step.saved:
             named = (step.saved.seq, f"{step.saved.token}-{attempt()}")
             before = step.saved.layers[bucket] if step.saved.layers else ()

@@ -119,6 +119,15 @@ class Statement:
     tokens: tuple[Token, ...]
     named: bool = False
 
+    @property
+    def written(self) -> str:
+        """Its text, from its first word to its last.
+
+        >>> split("SELECT 1; -- name: b\\nSELECT  2")[1].written
+        'SELECT  2'
+        """
+        return self.text.text[self.tokens[0].start : self.tokens[-1].end + 1]
+
 
 def check_name(name: str, position: Position | None = None) -> str:
     """The name itself, where a query may have it.

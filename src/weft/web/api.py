@@ -6,15 +6,18 @@ import asyncio
 from importlib import metadata
 from typing import Annotated, Any, TypeAlias
 
-from fastapi import Body, FastAPI, Path, Query, Request
+from fastapi import Body, FastAPI, Query, Request
 from fastapi.encoders import jsonable_encoder
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from weft.errors import JobError, NameTaken, QueryError, UnknownQuery, WeftError
-from weft.web.limits import LIMIT, NAME, WAIT
+from weft.joins.plan import JoinPlan
+from weft.plain import plain, rows
+from weft.web.dashboard import Name, Where, add_dashboard, conditions
+from weft.web.limits import LIMIT, WAIT
 from weft.web.metrics import CONTENT_TYPE, metrics
 from weft.web.models import (
     ChangeAnswer,
@@ -27,7 +30,6 @@ from weft.web.models import (
     query_answer,
 )
 from weft.web.page import page
-from weft.web.plain import plain, rows
 from weft.web.served import Asked, Served, TooMuch
 
 STATUS: dict[type[WeftError], int] = {
@@ -58,7 +60,6 @@ PROBLEMS: Responses = {
 }
 READS: Responses = {status: PROBLEMS[status] for status in (400, 401, 404, 421, 422)}
 
-Name = Annotated[str, Path(min_length=1, max_length=NAME, description="The query's name.")]
 Wait = Annotated[float, Query(ge=0, le=WAIT, description="Seconds to wait for a batch to take the change.")]
 
 
@@ -81,12 +82,8 @@ def make_api(served: Served) -> FastAPI:
     )
     _queries(api, served)
     _reads(api, served)
+    add_dashboard(api, served, READS)
     _errors(api)
-
-    @api.get("/", include_in_schema=False)
-    def start() -> RedirectResponse:
-        """Where people arrive: the place of the dashboard."""
-        return RedirectResponse("/docs")
 
     @api.get("/docs", include_in_schema=False)
     def docs() -> HTMLResponse:
@@ -102,7 +99,7 @@ def _queries(api: FastAPI, served: Served) -> None:
     @api.get("/api/v1/queries", responses=READS)
     def list_queries() -> list[QueryAnswer]:
         """The queries that are answered, and those that have asked to join."""
-        return [query_answer(shown) for shown in served.queries()]
+        return [query_answer(shown, served.text(shown.name)) for shown in served.queries()]
 
     @api.post("/api/v1/queries", status_code=201, response_model=ChangeAnswer, responses={**done, **PROBLEMS})
     async def add_query(query: Annotated[NewQuery, Body()], wait: Wait = 0.0) -> Response:
@@ -112,7 +109,7 @@ def _queries(api: FastAPI, served: Served) -> None:
     @api.get("/api/v1/queries/{name}", responses=READS)
     def show_query(name: Name) -> QueryAnswer:
         """One query."""
-        return query_answer(served.query(name))
+        return query_answer(served.query(name), served.text(name))
 
     @api.put("/api/v1/queries/{name}", response_model=ChangeAnswer, responses={**done, **PROBLEMS})
     async def replace_query(name: Name, query: Annotated[Replacement, Body()], wait: Wait = 0.0) -> Response:
@@ -128,16 +125,10 @@ def _queries(api: FastAPI, served: Served) -> None:
     def read_results(
         name: Name,
         limit: Annotated[int, Query(ge=1, le=LIMIT)] = 100,
-        where: Annotated[
-            list[str],
-            Query(
-                max_length=20,
-                description="`column=value`, for a column that the query groups by; `column` alone for null.",
-            ),
-        ] = [],  # noqa: B006
+        where: Where = [],  # noqa: B006
     ) -> ResultsAnswer:
         """A query's latest results, the newest first."""
-        table = served.results(name, dict(map(_condition, where)))
+        table = served.results(name, conditions(where))
         newest = table.slice(max(0, table.num_rows - limit))
         return ResultsAnswer(
             name=name,
@@ -165,14 +156,24 @@ def _reads(api: FastAPI, served: Served) -> None:
         response_class=Response,
         responses={200: {"content": {"image/svg+xml": {}}}, **READS},
     )
-    def plan_picture() -> Response:
+    def plan_picture(
+        tree: Annotated[int | None, Query(ge=0, description="This tree alone.")] = None,
+    ) -> Response:
         """The plan in force, as a picture."""
-        return Response(served.running.plan.to_svg(), media_type="image/svg+xml")
+        plan = served.running.plan
+        if isinstance(plan, JoinPlan):
+            raise JobError("there is no picture of joins; /api/v1/plan.txt has their chains in words")
+        if tree is not None and tree >= len(plan.trees):
+            raise HTTPException(404, f"there is no tree {tree}")
+        return Response(plan.to_svg(tree), media_type="image/svg+xml")
 
     @api.get("/api/v1/progress", responses=READS)
-    def show_progress(limit: Annotated[int, Query(ge=1, le=1000)] = 20) -> list[dict[str, Any]]:
+    def show_progress(
+        limit: Annotated[int, Query(ge=1, le=1000)] = 20,
+        after: Annotated[int, Query(description="Only steps with a higher number.")] = -1,
+    ) -> list[dict[str, Any]]:
         """What the latest steps did, oldest first."""
-        return [plain(step) for step in served.record.steps(limit)]
+        return [plain(step) for step in served.record.steps(limit, after)]
 
     failed: Responses = {503: {"model": HealthAnswer, "description": "The run has failed."}}
 
@@ -222,11 +223,6 @@ async def _change(asked: Asked, wait: float, status: int) -> Response:
         history=None if left else change.history,
     )
     return JSONResponse(jsonable_encoder(answer), status)
-
-
-def _condition(text: str) -> tuple[str, str | None]:
-    column, equals, value = text.partition("=")
-    return column, value if equals else None
 
 
 def _errors(api: FastAPI) -> None:

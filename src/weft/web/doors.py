@@ -3,7 +3,8 @@
 - Against DNS rebinding: on loopback, a request must name a loopback host.
 - Against other sites in the user's browser: a change must come from no page or from one of this server, and
   be JSON, which a form cannot send.
-- With a token, every request needs it but for the health of the server, and reads where they are left open.
+- With a token, every request needs it but for the health of the server, the dashboard's page (which asks for
+  all that it shows), and reads where they are left open.
 - Bodies are small, and come soon.
 """
 
@@ -23,14 +24,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from weft.web.limits import BODY
 
 READS = ("GET", "HEAD", "OPTIONS")
-OPEN = ("/health", "/api/v1/health")
+OPEN = ("/", "/health", "/api/v1/health")
+FILES = "/static/"
+"""Below this are the dashboard's own files, which hold no data and cannot bring a token along."""
 PATIENCE = 20.0
 """Seconds for a whole body to come."""
 
 HEADERS = {
     "cache-control": "no-store",
-    "content-security-policy": "default-src 'none'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
-    "script-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "content-security-policy": "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "cross-origin-resource-policy": "same-origin",
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
@@ -92,7 +95,9 @@ class Doors:
         reads = scope["type"] == "http" and scope["method"] in READS
         if not reads:
             self._check_origin(headers)
-        if scope["path"] not in OPEN and not (reads and self.open_reads):
+        path = scope["path"]
+        is_open = reads and (self.open_reads or path in OPEN or path.startswith(FILES))
+        if not is_open:
             self._check_token(headers)
         if reads or scope["type"] == "websocket":
             return receive

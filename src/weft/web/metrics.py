@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator
 from importlib import metadata
@@ -18,18 +17,17 @@ from prometheus_client.core import (
 
 from weft.joins.plan import JoinPlan
 from weft.plan import Plan
+from weft.web.overview import watermark
 from weft.web.record import Record
 from weft.web.served import Served
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-QUANTILES = (0.5, 0.9, 0.99)
 COUNTED = {
     "rows": "Rows taken in.",
     "late": "Rows that missed at least one of their windows.",
     "untimed": "Rows without an event time.",
     "bad": "Values and rows that could not be read or computed.",
 }
-NO_WATERMARK = 1 << 60
 
 
 def metrics(served: Served) -> bytes:
@@ -90,11 +88,19 @@ def _work(record: Record) -> Iterator[Metric]:
         count_value=sum(record.kinds.values()),
         sum_value=record.totals["seconds"],
     )
-    seconds_each = record.seconds()
-    for quantile in QUANTILES if seconds_each else ():
-        value = seconds_each[math.ceil(quantile * len(seconds_each)) - 1]
+    for quantile, value in record.quantiles().items():
         steps.add_sample("weft_step_seconds", {"quantile": str(quantile)}, value)
     yield steps
+    work = record.work
+    yield CounterMetricFamily(
+        "weft_partial_seconds", "Work of making partials, for the queries in force.", value=work.partial
+    )
+    trees = CounterMetricFamily(
+        "weft_tree_seconds", "Work of answering each tree, for the queries in force.", labels=["tree"]
+    )
+    for number, seconds in enumerate(work.trees):
+        trees.add_metric([str(number)], seconds)
+    yield trees
 
 
 def _now(record: Record) -> Iterator[Metric]:
@@ -105,8 +111,9 @@ def _now(record: Record) -> Iterator[Metric]:
     yield GaugeMetricFamily("weft_state_rows", "Rows of state.", value=last.state_rows)
     yield GaugeMetricFamily("weft_state_bytes", "Bytes of state.", value=last.state_bytes)
     yield GaugeMetricFamily("weft_last_step_seconds", "Seconds of the latest step.", value=last.seconds)
-    if last.watermark is not None and abs(last.watermark) < NO_WATERMARK:
-        seconds = last.watermark / 1e6
+    mark = watermark(record)
+    if mark is not None:
+        seconds = mark.timestamp()
         yield GaugeMetricFamily("weft_watermark_seconds", "The watermark, in Unix time.", value=seconds)
         lag = time.time() - seconds
         yield GaugeMetricFamily("weft_watermark_lag_seconds", "Clock less watermark.", value=lag)

@@ -53,7 +53,152 @@ class QueryAnswer(BaseModel):
     exact_from: datetime.datetime | None
     results: Annotated[int, Field(description="Delivered since the server was started, or it joined.")]
     window: Annotated[str, Field(description="In words.")]
+    sql: Annotated[
+        str | None, Field(description="As it was asked for; null where only a checkpoint knows it.")
+    ] = None
     query: Annotated[dict[str, Any], Field(description="The query as data.")]
+
+
+class QuerySummary(BaseModel):
+    """A query in a line."""
+
+    name: str
+    state: Annotated[str, Field(description="running, joining, replacing or leaving")]
+    since: datetime.datetime
+    exact_from: datetime.datetime | None
+    window: Annotated[str, Field(description="In words.")]
+    group_by: list[str]
+    values: Annotated[list[str], Field(description="The columns that it computes.")]
+    results: int
+    windows: Annotated[int, Field(description="Windows answered.")]
+    groups: Annotated[int | None, Field(description="Among the latest results; null without GROUP BY.")]
+    latest: Annotated[dict[str, Any] | None, Field(description="Its newest result.")]
+
+
+class Summary(BaseModel):
+    """Some of the queries."""
+
+    total: Annotated[int, Field(description="All queries.")]
+    matching: Annotated[int, Field(description="Those that the search finds.")]
+    queries: list[QuerySummary]
+
+
+class GroupsAnswer(BaseModel):
+    """Some of a query's groups, each with its newest result."""
+
+    name: str
+    keys: list[str]
+    columns: list[str]
+    total: int
+    matching: int
+    groups: list[dict[str, Any]]
+
+
+class SeriesAnswer(BaseModel):
+    """The latest results of one group, oldest first, column by column."""
+
+    name: str
+    group: dict[str, str | None]
+    window_start: list[str]
+    window_end: list[str]
+    values: dict[str, list[Any]]
+
+
+class Latency(BaseModel):
+    """Seconds that a share of the latest steps did not exceed."""
+
+    p50: float
+    p90: float
+    p99: float
+
+    @classmethod
+    def of(cls, quantiles: dict[float, float]) -> Latency | None:
+        """From shares and seconds; None before the first step."""
+        return cls(**{f"p{round(100 * q)}": s for q, s in quantiles.items()}) if quantiles else None
+
+
+class Overview(BaseModel):
+    """How the run does at a glance."""
+
+    state: Annotated[str, Field(description="running, ended or failed")]
+    error: str | None
+    engine: str
+    weft: str
+    version: Annotated[int, Field(description="Of the queries in force.")]
+    started: datetime.datetime
+    now: Annotated[datetime.datetime, Field(description="The server's clock.")]
+    queries: Annotated[dict[str, int], Field(description="By state.")]
+    totals: Annotated[dict[str, int], Field(description="Since the start of the server.")]
+    steps: Annotated[dict[str, int], Field(description="By kind.")]
+    rate: Annotated[float | None, Field(description="Rows per second of the clock, over the last steps.")]
+    latency: Latency | None
+    watermark: datetime.datetime | None
+    watermark_lag: Annotated[float | None, Field(description="Seconds behind the clock.")]
+    state_rows: int
+    state_bytes: int
+    last_seq: Annotated[int, Field(description="The number of the latest step; -1 before the first.")]
+
+
+class Part(BaseModel):
+    """A part of the work: estimated in the plan's unit, measured in seconds, each with its share of all."""
+
+    estimated: float
+    estimated_share: float
+    measured: float
+    measured_share: float
+
+    @classmethod
+    def of(cls, estimated: float, all_estimated: float, measured: float, all_measured: float) -> Part:
+        """A part of a whole."""
+        return cls(
+            estimated=estimated,
+            estimated_share=estimated / all_estimated if all_estimated else 0.0,
+            measured=measured,
+            measured_share=measured / all_measured if all_measured else 0.0,
+        )
+
+
+class TreeAnswer(BaseModel):
+    """Queries that share slices, and what answering them costs."""
+
+    tree: int
+    node: int
+    technique: str
+    queries: int
+    names: Annotated[list[str], Field(description="Of the first few.")]
+    windows: Annotated[int, Field(description="Different windows.")]
+    edges: Annotated[float, Field(description="Edges per second, shared.")]
+    edges_alone: Annotated[float, Field(description="Edges per second, each query for itself.")]
+    cost: Part
+
+
+class GroupingAnswer(BaseModel):
+    """What is kept for one group-by."""
+
+    keys: list[str]
+    axis: Annotated[str, Field(description="time, or rows for windows counted in rows")]
+    queries: int
+    predicates: int
+    aggregates: Annotated[int, Field(description="That the queries ask for.")]
+    parts: Annotated[int, Field(description="Partial aggregates that are kept for them.")]
+    names: Annotated[list[str], Field(description="Of the first few parts.")]
+
+
+class CostsAnswer(BaseModel):
+    """What the plan should cost, and what was measured since the queries are in force."""
+
+    version: int
+    strategy: str
+    unit: str
+    rate: Annotated[float, Field(description="Rows per second that the plan is made for.")]
+    cost: float
+    alone: Annotated[float, Field(description="Of the queries one by one.")]
+    rows: Annotated[int, Field(description="Taken in since then.")]
+    seconds: Annotated[float, Field(description="That steps took since then.")]
+    partial: Annotated[Part, Field(description="Rows to partials, for all trees together.")]
+    total: Annotated[int, Field(description="All trees.")]
+    trees: list[TreeAnswer]
+    groupings: list[GroupingAnswer]
 
 
 class ResultsAnswer(BaseModel):
@@ -97,7 +242,22 @@ class Problem(BaseModel):
         return cls(message=error.message, query=error.query, line=line, column=column, hint=error.hint)
 
 
-def query_answer(shown: Shown) -> QueryAnswer:
+def window_words(query: Query | JoinQuery) -> str:
+    """A query's window as people say it; of a join, how long rows of each stream wait.
+
+    >>> import weft
+    >>> window_words(weft.sql("SELECT count(*) AS n FROM t [RANGE '12 min' SLIDE '5 min']")[0])
+    '12 min every 5 min'
+    """
+    if isinstance(query, JoinQuery):
+        ranges = ", ".join(f"{side.alias} {format_duration(side.range)}" for side in query.sides)
+        return ranges if query.aggregate is None else f"{window_words(query.aggregate)} of {ranges}"
+    window = query.window
+    range, slide = (format_length(length, window.rows) for length in (window.range, window.slide))
+    return range if range == slide else f"{range} every {slide}"
+
+
+def query_answer(shown: Shown, sql: str | None) -> QueryAnswer:
     """A query as data."""
     query = shown.query
     return QueryAnswer(
@@ -106,16 +266,7 @@ def query_answer(shown: Shown) -> QueryAnswer:
         since=shown.since,
         exact_from=shown.joined.exact_from if shown.joined else None,
         results=shown.results,
-        window=_in_words(query),
+        window=window_words(query),
+        sql=sql,
         query=join_to_dict(query) if isinstance(query, JoinQuery) else query_to_dict(query),
     )
-
-
-def _in_words(query: Query | JoinQuery) -> str:
-    """A query's window; of a join, how long rows of each stream wait."""
-    if isinstance(query, JoinQuery):
-        ranges = ", ".join(f"{side.alias} {format_duration(side.range)}" for side in query.sides)
-        return ranges if query.aggregate is None else f"{_in_words(query.aggregate)} of {ranges}"
-    window = query.window
-    range, slide = (format_length(length, window.rows) for length in (window.range, window.slide))
-    return range if range == slide else f"{range} every {slide}"

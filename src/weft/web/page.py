@@ -6,13 +6,6 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 52rem; margin: 2rem auto; padding: 0 1rem; }
-h2 { margin: 2rem 0 0; font: 600 1rem/1.5 ui-monospace, monospace; }
-code, pre { font-family: ui-monospace, monospace; } table { border-collapse: collapse; }
-td { padding: 0 1rem 0 0; vertical-align: top; } p { margin: .3rem 0; }
-:root { color-scheme: light dark; }
-"""
 START = """curl -X POST 'http://127.0.0.1:8787/api/v1/queries?wait=10' -H 'Content-Type: application/json' \\
   -d '{"name": "top", "sql": "SELECT max(price) AS top FROM trades [RANGE &#39;5 min&#39;]"}'"""
 
@@ -25,7 +18,8 @@ def page(description: Mapping[str, Any]) -> str:
     """
     parts = [
         "<!doctype html><html lang=en><meta charset=utf-8><title>weft</title>",
-        f"<style>{STYLE}</style><h1>weft</h1><p>{escape(description['info']['description'])}</p>",
+        "<link rel=stylesheet href=/static/docs.css><h1>weft</h1>",
+        f"<p>{escape(description['info']['description'])} <a href=/>Dashboard</a></p>",
         "<p>For programs: <a href=/openapi.json>openapi.json</a>; in a shell: <code>weft query</code>.</p>",
         f"<pre>{START}</pre>",
     ]

@@ -4,14 +4,41 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import math
 import threading
 from collections import Counter, deque
+from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 from weft.progress import Progress
 
 REMEMBERED = 1000
+RECENT = 30
+QUANTILES = (0.5, 0.9, 0.99)
 SUMMED = ("rows", "late", "untimed", "bad", "results", "seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What the queries of one version have taken so far, in seconds added up over all tasks."""
+
+    version: int
+    rows: int = 0
+    seconds: float = 0.0
+    partial: float = 0.0
+    trees: tuple[float, ...] = ()
+
+    def after(self, step: Progress) -> Work:
+        """The work with that of another step."""
+        trees = tuple(a + b for a, b in zip_longest(self.trees, step.tree_seconds, fillvalue=0.0))
+        return Work(
+            self.version,
+            self.rows + step.rows,
+            self.seconds + step.seconds,
+            self.partial + step.partial_seconds,
+            trees,
+        )
 
 
 class Record:
@@ -23,6 +50,7 @@ class Record:
     """
 
     def __init__(self) -> None:
+        self.work = Work(0)
         self.totals: Counter[str] = Counter()
         self.kinds: Counter[str] = Counter()
         self.parts: dict[str, float] = {}
@@ -37,6 +65,9 @@ class Record:
             self.kinds[progress.kind] += 1
             for part, seconds in progress.breakdown.items():
                 self.parts[part] = self.parts.get(part, 0.0) + seconds
+            if self.work.version != progress.version:
+                self.work = Work(progress.version)
+            self.work = self.work.after(progress)
             self._steps.append((datetime.datetime.now(datetime.UTC), progress))
 
     @property
@@ -45,13 +76,26 @@ class Record:
         steps = self._latest(1)
         return steps[0][1] if steps else None
 
-    def seconds(self) -> list[float]:
-        """How long each of the latest steps took, the fastest first."""
-        return sorted(step.seconds for _, step in self._latest(REMEMBERED))
+    def quantiles(self) -> dict[float, float]:
+        """How long the latest steps took: the seconds that a share of them did not exceed."""
+        seconds = sorted(step.seconds for _, step in self._latest(REMEMBERED))
+        return {q: seconds[math.ceil(q * len(seconds)) - 1] for q in QUANTILES if seconds}
 
-    def steps(self, most: int) -> list[dict[str, Any]]:
-        """The latest steps as plain data, oldest first, each with when it was done."""
-        return [{**dataclasses.asdict(step), "done": done} for done, step in self._latest(most)]
+    def rate(self) -> float | None:
+        """Rows per second of the clock over the last steps; None where there are not two."""
+        latest = self._latest(RECENT)
+        if len(latest) < 2:
+            return None
+        elapsed = (latest[-1][0] - latest[0][0]).total_seconds()
+        return sum(step.rows for _, step in latest[1:]) / elapsed if elapsed else None
+
+    def steps(self, most: int, after: int = -1) -> list[dict[str, Any]]:
+        """The latest steps after a number as plain data, oldest first, each with when it was done."""
+        return [
+            {**dataclasses.asdict(step), "done": done}
+            for done, step in self._latest(most)
+            if step.seq > after
+        ]
 
     def _latest(self, most: int) -> list[tuple[datetime.datetime, Progress]]:
         with self._lock:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 
@@ -14,15 +14,18 @@ import pyarrow as pa
 from weft.engine.changes import Change
 from weft.engine.registry import read_one
 from weft.errors import JobError, QueryError, UnknownQuery
-from weft.latest import LatestSink
+from weft.latest import Group, LatestSink, of_group
 from weft.launch import Running
 from weft.query import JoinQuery, Query
 from weft.sql.text import check_name, split
+from weft.web.groups import Groups
 from weft.web.limits import NAME, SQL, Limits
-from weft.web.plain import text
+from weft.web.plain import typed
 from weft.web.record import Record
 
 STREAM = re.compile(r"[\w.-]+")
+GROUPS_KEPT = 100
+"""Queries whose groups are remembered until their next results."""
 
 
 class TooMuch(JobError):
@@ -49,18 +52,27 @@ class Shown:
     query: Query | JoinQuery
     joined: Change | None
     results: int
+    windows: int = 0
 
 
 class Served:
     """A run with its record and latest results; all methods can be called from any thread."""
 
     def __init__(
-        self, running: Running, latest: LatestSink, record: Record, engine: str, limits: Limits | None = None
+        self,
+        running: Running,
+        latest: LatestSink,
+        record: Record,
+        engine: str,
+        limits: Limits | None = None,
+        texts: Mapping[str, str] | None = None,
     ) -> None:
         self.running, self.latest, self.record, self.engine = running, latest, record, engine
         self.limits = limits or Limits()
         self.started = _now()
         self._since: dict[str, datetime.datetime] = {}
+        self._texts = dict(texts or {})
+        self._groups: dict[str, tuple[tuple[int, Query | JoinQuery], Groups]] = {}
         self._asked: tuple[tuple[Asked, Query | JoinQuery | None, datetime.datetime], ...] = ()
         self._lock = threading.Lock()
 
@@ -84,18 +96,18 @@ class Served:
                 raise TooMuch(
                     f"there are {len(known)} queries, and this server takes no more; drop one first"
                 )
-            return self._ask("joining", query.name, query, lambda: self.running.add(query))
+            return self._ask("joining", query.name, query, lambda: self.running.add(query), sql)
 
     def replace(self, name: str, sql: str) -> Asked:
         """Let a query take the place of the one of this name; what that one has answered is forgotten."""
         query, _ = self._read(sql, name)
         with self._lock:
-            return self._ask("replacing", name, query, lambda: self.running.replace(query))
+            return self._ask("replacing", name, query, lambda: self.running.replace(query), sql)
 
     def drop(self, name: str) -> Asked:
         """Let a query leave."""
         with self._lock:
-            return self._ask("leaving", name, None, lambda: self.running.drop(name))
+            return self._ask("leaving", name, None, lambda: self.running.drop(name), None)
 
     def queries(self) -> list[Shown]:
         """The queries that are answered, and those that have asked to join, in order of name."""
@@ -112,6 +124,7 @@ class Served:
                     query,
                     self.running.joined(query.name),
                     self.latest.delivered[query.name],
+                    self.latest.windows[query.name],
                 )
             )
         shown += [
@@ -131,26 +144,46 @@ class Served:
     def results(self, name: str, where: dict[str, str | None]) -> pa.Table:
         """The latest results of a query, oldest first, of the groups asked for."""
         query = self.query(name).query
-        groups = query.aggregate if isinstance(query, JoinQuery) else query
-        keys = (
-            () if groups is None else groups.result_keys if isinstance(query, JoinQuery) else groups.group_by
-        )
-        for column in where:
-            if column not in keys:
-                raise QueryError(
-                    f"the query does not group by '{column}'",
-                    query=name,
-                    hint=f"its groups are {', '.join(keys)}" if keys else "it has no groups",
-                )
-        table = self.latest.table(name)
-        if table is None:
-            return pa.table({column: [] for column in query.result_columns})
-        kept = [
-            at
-            for at, row in enumerate(table.select(list(where)).to_pylist())
-            if all(text(row[column]) == value for column, value in where.items())
-        ]
-        return table.take(pa.array(kept, pa.int64())) if where else table
+        table = self._table(query)
+        group = _group(query, where, table.schema)
+        return table.slice(0, 0) if group is None else of_group(table, group)
+
+    def series(self, name: str, where: dict[str, str | None]) -> pa.Table:
+        """The latest results of one group, oldest first, which is followed from now on."""
+        query = self.query(name).query
+        missing = set(query.result_keys) - where.keys()
+        if missing:
+            raise QueryError(
+                f"which {' and '.join(sorted(missing))}?",
+                query=name,
+                hint="give a value for each column that the query groups by",
+            )
+        table = self._table(query)
+        group = _group(query, where, table.schema)
+        found = None if group is None else self.latest.series(name, group)
+        return table.slice(0, 0) if found is None else found
+
+    def groups(self, query: Query | JoinQuery) -> Groups:
+        """The groups of a query with their latest answers; kept for as long as no other ones come."""
+        seq = self.latest.newest(query.name)
+        known = self._groups.get(query.name)
+        if known is None or known[0] != (seq, query):
+            if len(self._groups) >= GROUPS_KEPT:
+                self._groups.clear()
+            known = (seq, query), Groups(self._table(query), query.result_keys)
+            self._groups[query.name] = known
+        return known[1]
+
+    def text(self, name: str) -> str | None:
+        """The SQL that a query was asked in, where this server has seen it."""
+        return self._texts.get(name)
+
+    def _table(self, query: Query | JoinQuery) -> pa.Table:
+        """The latest results of a query; none where those there are come from one that it has replaced."""
+        table, columns = self.latest.table(query.name), list(query.result_columns)
+        if table is None or table.column_names != columns:
+            return pa.table({column: [] for column in columns})
+        return table
 
     def _read(self, sql: str, name: str | None) -> tuple[Query | JoinQuery, bool]:
         """The query of a text, and whether it was given a name."""
@@ -179,7 +212,12 @@ class Served:
         return query, named
 
     def _ask(
-        self, state: str, name: str, query: Query | JoinQuery | None, ask: Callable[[], Future[Change]]
+        self,
+        state: str,
+        name: str,
+        query: Query | JoinQuery | None,
+        ask: Callable[[], Future[Change]],
+        sql: str | None,
     ) -> Asked:
         waiting = self._open()
         if len(waiting) >= 2 * self.limits.queries:
@@ -190,7 +228,7 @@ class Served:
         except RecursionError:
             raise QueryError("nested too deeply", query=name, hint="use fewer parentheses") from None
         self._asked = (*waiting, (asked, query, _now()))
-        asked.future.add_done_callback(lambda _: self._done(asked))
+        asked.future.add_done_callback(lambda _: self._done(asked, sql))
         return asked
 
     def _open(self) -> tuple[tuple[Asked, Query | JoinQuery | None, datetime.datetime], ...]:
@@ -204,11 +242,32 @@ class Served:
             (names.discard if query is None else names.add)(asked.name)
         return names
 
-    def _done(self, asked: Asked) -> None:
+    def _done(self, asked: Asked, sql: str | None) -> None:
         """Called when a batch has taken the change, before it has results."""
         if not asked.future.cancelled() and asked.future.exception() is None:
             self._since[asked.name] = _now()
             self.latest.forget(asked.name)
+            if sql is None:
+                self._texts.pop(asked.name, None)
+            else:
+                self._texts[asked.name] = sql
+
+
+def _group(query: Query | JoinQuery, where: Mapping[str, str | None], schema: pa.Schema) -> Group | None:
+    """Columns and values from text; None where no value of the column's type is written so."""
+    for column in where:
+        if column not in query.result_keys:
+            raise QueryError(
+                f"the query does not group by '{column}'",
+                query=query.name,
+                hint=f"its groups are {', '.join(query.result_keys)}"
+                if query.result_keys
+                else "it has no groups",
+            )
+    try:
+        return tuple((column, typed(value, schema.field(column).type)) for column, value in where.items())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError):
+        return None
 
 
 def _now() -> datetime.datetime:

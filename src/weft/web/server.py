@@ -7,7 +7,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -15,12 +15,16 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from weft.errors import JobError
-from weft.job import Job, ToMemory
+from weft.job import Job
+from weft.job_sinks import ToMemory
 from weft.latest import KEPT, LatestSink
 from weft.launch import RunFailed, make_sink, start
 from weft.progress import Progress
+from weft.query import JoinQuery, Query
 from weft.report import Report
 from weft.sinks import Sinks
+from weft.sql import sql
+from weft.sql.text import split
 from weft.web.api import make_api
 from weft.web.doors import Doors, is_loopback
 from weft.web.limits import Limits
@@ -74,7 +78,7 @@ def serve(
         listening(door.host, door.port) as listener,
         start(job, engine, sink, report, master, on_progress=told, serving=True) as running,
     ):
-        served = Served(running, latest, record, engine, limits)
+        served = Served(running, latest, record, engine, limits, texts(job.sql, running.queries()))
         app = Doors(make_api(served), is_loopback(door.host), token, door.open_reads)
         stopping = _told_to_stop()
         with up(app, listener):
@@ -84,6 +88,18 @@ def serve(
         failed = running.exception
     if failed is not None:
         raise RunFailed(str(failed)) from failed
+
+
+def texts(text: str, queries: Iterable[Query | JoinQuery]) -> dict[str, str]:
+    """The text of each query of a job that is running; a checkpoint may have others under their names.
+
+    >>> job = "SELECT count(*) AS n FROM s [RANGE '1 s']; SELECT sum(x) AS n FROM s [RANGE '2 s']"
+    >>> texts(job, sql(job)[1:])
+    {'q2': "SELECT sum(x) AS n FROM s [RANGE '2 s']"}
+    """
+    running = {query.name: query for query in queries}
+    asked = zip(sql(text), split(text))
+    return {query.name: each.written for query, each in asked if running.get(query.name) == query}
 
 
 @contextmanager

@@ -7,21 +7,17 @@ say, must replace what it delivered before: that makes the whole exactly once. S
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from fnmatch import fnmatchcase
 from typing import Any, Protocol, runtime_checkable
-from urllib.parse import quote
 
 import pyarrow as pa
-import pyarrow.parquet as pq
-from pyarrow import fs
 from rich.console import Console
 from rich.table import Table
 
 from weft.errors import JobError
-from weft.filesystem import join, resolve, uri, write_atomically
 
 
 @runtime_checkable
@@ -74,7 +70,7 @@ class MemorySink:
         """Refuse columns that do not go together with the results there are."""
         for name, schema in schemas.items():
             if any(name in step and step[name].schema != schema for step in list(self.steps.values())):
-                raise _other_columns(name)
+                raise other_columns(name)
 
     def deliver(self, results: Mapping[str, pa.Table], seq: int) -> None:
         """Keep the step's results."""
@@ -91,90 +87,6 @@ class MemorySink:
             for name, table in self.steps[seq].items():
                 parts.setdefault(name, []).append(table)
         return {name: pa.concat_tables(tables).combine_chunks() for name, tables in parts.items()}
-
-
-class ParquetSink:
-    """One Parquet table per query: a folder ``path/<query>`` with a file per step that had results.
-
-    >>> import tempfile
-    >>> place = tempfile.mkdtemp()
-    >>> sink = ParquetSink(place)
-    >>> sink.open({"q": pa.schema({"n": pa.int64()})}, stream="run")
-    >>> sink.deliver({"q": pa.table({"n": [1]})}, seq=1)
-    >>> pq.read_table(place + "/q").column("n").to_pylist()
-    [1]
-    """
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = uri(path)
-        self._stream = "run"
-        self._begin()
-
-    def _begin(self) -> None:
-        self._schemas: dict[str, pa.Schema] = {}
-        self._opened: set[str] = set()
-        self._fresh: set[str] = set()
-
-    def open(self, schemas: Mapping[str, pa.Schema], stream: str) -> None:
-        """Make the folders, each with a file that has the columns and no row."""
-        self._stream = stream
-        new = {name: schema for name, schema in schemas.items() if self._schemas.get(name) != schema}
-        self.check(new)
-        self._schemas, self._fresh = dict(schemas), self._fresh | set(new)
-        self._opened |= set(new)
-        try:
-            for name, schema in new.items():
-                self._write(schema.empty_table(), join(self._folder(name), "schema.parquet"))
-        except OSError as error:
-            raise JobError(f"cannot write results to '{self.path}': {error}; choose another path") from error
-
-    def check(self, schemas: Mapping[str, pa.Schema]) -> None:
-        """Refuse columns other than those of the results that are in the folder and stay there."""
-        for name, schema in schemas.items():
-            system, folder = resolve(self._folder(name))
-            infos = system.get_file_info(fs.FileSelector(folder, allow_not_found=True))
-            stays = [
-                i for i in infos if i.base_name.endswith(".parquet") and not self._goes(name, i.base_name)
-            ]
-            for info in stays[:1]:
-                with system.open_input_file(info.path) as source:
-                    if pq.read_schema(source) != schema:
-                        raise _other_columns(name)
-
-    def deliver(self, results: Mapping[str, pa.Table], seq: int) -> None:
-        """Write the step's files; before a query's first, what an interrupted run left of this step goes."""
-        self._remove_from(seq)
-        for name, table in results.items():
-            self._write(table, join(self._folder(name), f"{self._stream}-{seq:010}.parquet"))
-
-    def close(self) -> None:
-        """Every file is complete; another run may begin."""
-        self._begin()
-
-    def _folder(self, name: str) -> str:
-        return join(self.path, quote(name, safe=" ()=,+"))
-
-    def _write(self, table: pa.Table, place: str) -> None:
-        out = pa.BufferOutputStream()
-        pq.write_table(table, out)
-        system, path = resolve(place)
-        write_atomically(system, path, out.getvalue())
-
-    def _goes(self, name: str, file: str) -> bool:
-        """Whether a file is the run's own to replace: a run without a checkpoint begins anew."""
-        return file == "schema.parquet" or (
-            self._stream == "run" and name not in self._opened and file.startswith("run-")
-        )
-
-    def _remove_from(self, seq: int) -> None:
-        """Remove the stream's files of this step and of later ones, of queries that were opened since."""
-        fresh, self._fresh = self._fresh, set()
-        for name in fresh:
-            system, folder = resolve(self._folder(name))
-            for info in system.get_file_info(fs.FileSelector(folder)):
-                stream, _, number = info.base_name.removesuffix(".parquet").rpartition("-")
-                if stream == self._stream and number.isdigit() and int(number) >= seq:
-                    system.delete_file(info.path)
 
 
 class ConsoleSink:
@@ -257,7 +169,55 @@ class Sinks:
                 closing.callback(sink.close)
 
 
-def _other_columns(name: str) -> JobError:
+class Only:
+    """A sink for some of the queries: those whose names are among these, or match one such as ``alert_*``.
+
+    >>> sink = MemorySink()
+    >>> Only(sink, ["alert_*"]).deliver({"alert_high": pa.table({"n": [1]}), "mean": pa.table({"n": [2]})}, 1)
+    >>> list(sink.tables)
+    ['alert_high']
+    """
+
+    def __init__(self, sink: Sink, queries: Sequence[str]) -> None:
+        self.sink, self.queries = sink, tuple(queries)
+
+    def open(self, schemas: Mapping[str, pa.Schema], stream: str) -> None:
+        """Make ready for the results of the queries chosen."""
+        self.sink.open(self._chosen(schemas), stream)
+
+    def check(self, schemas: Mapping[str, pa.Schema]) -> None:
+        """Refuse what the sink refuses, of the queries chosen."""
+        if isinstance(self.sink, CheckingSink):
+            self.sink.check(self._chosen(schemas))
+
+    def deliver(self, results: Mapping[str, pa.Table], seq: int) -> None:
+        """Hand on the results of the queries chosen; also none, since a step replaces what it gave before."""
+        self.sink.deliver(self._chosen(results), seq)
+
+    def close(self) -> None:
+        """Close the sink."""
+        self.sink.close()
+
+    def _chosen(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        return {n: v for n, v in given.items() if any(fnmatchcase(n, wanted) for wanted in self.queries)}
+
+
+def key_columns(schema: pa.Schema) -> list[str]:
+    """The columns that tell the results of a query apart, its groups and the window; none for windows in rows
+    and for joins.
+
+    >>> key_columns(pa.schema({"symbol": pa.string(), "window_start": pa.int64(), "window_end": pa.int64(),
+    ...                        "n": pa.int64()}))
+    ['symbol', 'window_start', 'window_end']
+    """
+    names = list(schema.names)
+    if "window_end" not in names or (schema.metadata or {}).get(b"weft.window") == b"rows":
+        return []
+    return names[: names.index("window_end") + 1]
+
+
+def other_columns(name: str) -> JobError:
+    """The error for a query whose results do not go together with those there are."""
     return JobError(
         f"the results of query '{name}' so far have other columns or types than it would give now; "
         "give the query another name, or the same columns"

@@ -1,0 +1,46 @@
+"""Results of queries by name: Arrow tables, and the same for pandas and Polars."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from weft.notebook import html_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+ROWS = 10
+QUERIES = 20
+
+
+class Results(dict[str, pa.Table]):
+    """The results of each query: a dict of Arrow tables that a notebook shows as tables.
+
+    >>> results = Results(n=pa.table({"window_end": [60], "n": [7]}))
+    >>> results["n"].num_rows, results.pandas()["n"]["n"].tolist(), results.polars()["n"]["n"].to_list()
+    (1, [7], [7])
+    """
+
+    def pandas(self) -> dict[str, pd.DataFrame]:
+        """The results as pandas DataFrames."""
+        return {name: table.to_pandas() for name, table in self.items()}
+
+    def polars(self) -> dict[str, pl.DataFrame]:
+        """The results as Polars DataFrames; needs Polars."""
+        import polars as pl
+
+        return {name: pl.DataFrame(table) for name, table in self.items()}
+
+    def _repr_html_(self) -> str:
+        """The first results of each query, for a notebook."""
+        parts = []
+        for name, table in list(self.items())[:QUERIES]:
+            rows = table.slice(0, ROWS).to_pylist()
+            count = f"{name}: {table.num_rows:,} result{'s' * (table.num_rows != 1)}"
+            parts.append(html_table(table.column_names, [list(row.values()) for row in rows], count))
+        if len(self) > QUERIES:
+            parts.append(f"<p>and {len(self) - QUERIES} more queries</p>")
+        return "".join(parts) or "<p>no query</p>"

@@ -1,0 +1,65 @@
+"""The groups of a query with their latest answers: there may be many, so they are found and paged here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.errors import QueryError
+from weft.web.plain import text
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The newest row of each group among a query's latest results.
+
+    >>> table = pa.table({"k": ["b", "a", "b"], "window_end": [1, 1, 2], "n": [5, 6, 7]})
+    >>> groups = Groups(table, ("k",))
+    >>> groups.newest.to_pylist()
+    [{'k': 'a', 'window_end': 1, 'n': 6}, {'k': 'b', 'window_end': 2, 'n': 7}]
+    >>> groups.page("B", "", 0, 10)[1].column("n").to_pylist()
+    [7]
+    """
+
+    results: pa.Table = field(repr=False)
+    keys: Sequence[str]
+
+    @cached_property
+    def newest(self) -> pa.Table:
+        """One row per group, in order of the keys."""
+        rows = self.results.num_rows
+        if not self.keys or not rows:
+            return self.results.slice(max(0, rows - 1))
+        at = "at" * (1 + max(map(len, self.keys)))
+        numbered = self.results.select(list(self.keys)).append_column(at, pa.array(np.arange(rows)))
+        last = numbered.group_by(list(self.keys)).aggregate([(at, "max")]).column(f"{at}_max")
+        newest = self.results.take(last)
+        return newest.take(pc.sort_indices(newest, sort_keys=[(key, "ascending") for key in self.keys]))
+
+    @cached_property
+    def labels(self) -> list[str]:
+        """What each group is found by, in lower case."""
+        rows = self.newest.select(list(self.keys)).to_pylist()
+        return [
+            ", ".join("null" if v is None else text(v) or "" for v in row.values()).lower() for row in rows
+        ]
+
+    def page(self, search: str, order: str, offset: int, limit: int) -> tuple[int, pa.Table]:
+        """How many groups match, and some of them; ``order`` is a column, with a - before it from the top."""
+        found, wanted = self.newest, search.strip().lower()
+        if wanted and self.keys:
+            found = found.filter(pa.array([wanted in label for label in self.labels], pa.bool_()))
+        column = order.removeprefix("-")
+        if column and column not in found.column_names:
+            raise QueryError(
+                f"there is no column '{column}' to order by", hint=f"take {', '.join(found.column_names)}"
+            )
+        if column:
+            way = "descending" if order.startswith("-") else "ascending"
+            found = found.take(pc.sort_indices(found.column(column), sort_keys=[("", way)]))
+        return found.num_rows, found.slice(offset, limit)

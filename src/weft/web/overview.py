@@ -1,0 +1,223 @@
+"""What the dashboard shows at a glance: how the run does, its queries page by page, what the plan costs."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections import Counter
+from importlib import metadata
+from typing import Any
+
+from weft.engine.program import Program
+from weft.joins.plan import JoinPlan
+from weft.plain import rows
+from weft.plan import Plan, Tree
+from weft.query import JoinQuery, Query
+from weft.slicing import SLICERS
+from weft.web.models import (
+    CostsAnswer,
+    GroupingAnswer,
+    Latency,
+    Overview,
+    Part,
+    QuerySummary,
+    Summary,
+    TreeAnswer,
+    window_words,
+)
+from weft.web.record import Record, Work
+from weft.web.served import Served, Shown
+
+SOME = 5
+NO_WATERMARK = 1 << 60
+
+
+def overview(served: Served) -> Overview:
+    """How the run does."""
+    record, last = served.record, served.record.last
+    error = served.running.exception
+    mark = watermark(record)
+    return Overview(
+        state=served.state,
+        error=None if error is None else str(error),
+        engine=served.engine,
+        weft=metadata.version("weft"),
+        version=served.running.program.version,
+        started=served.started,
+        now=datetime.datetime.now(datetime.UTC),
+        queries=Counter(shown.state for shown in served.queries()),
+        totals={name: record.totals[name] for name in ("rows", "late", "untimed", "bad", "results")},
+        steps=record.kinds,
+        rate=record.rate(),
+        latency=Latency.of(record.quantiles()),
+        watermark=mark,
+        watermark_lag=None if mark is None else time.time() - mark.timestamp(),
+        state_rows=0 if last is None else last.state_rows,
+        state_bytes=0 if last is None else last.state_bytes,
+        last_seq=-1 if last is None else last.seq,
+    )
+
+
+def watermark(record: Record) -> datetime.datetime | None:
+    """The watermark after the latest step; None before the first row, and once all windows are closed."""
+    last = record.last
+    if last is None or last.watermark is None or abs(last.watermark) >= NO_WATERMARK:
+        return None
+    epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+    try:
+        return epoch + datetime.timedelta(microseconds=last.watermark)
+    except OverflowError:
+        return None
+
+
+ORDERS: dict[str, Any] = {
+    "name": lambda s: s.name,
+    "state": lambda s: (s.state, s.name),
+    "window": lambda s: (*_length(s.query), s.name),
+    "since": lambda s: (s.since, s.name),
+    "results": lambda s: (s.results, s.name),
+    "windows": lambda s: (s.windows, s.name),
+}
+
+
+def _length(query: Query | JoinQuery) -> tuple[bool, int, int]:
+    """What queries are ordered by when they are ordered by their windows."""
+    if isinstance(query, JoinQuery):
+        return False, max(side.range for side in query.sides), 0
+    return query.window.rows, query.window.range, query.window.slide
+
+
+def summary(served: Served, search: str, state: str, order: str, offset: int, limit: int) -> Summary:
+    """Some of the queries: those whose name, window, groups or aggregates have the text."""
+    everything, wanted = served.queries(), search.strip().lower()
+    found = [
+        shown
+        for shown in everything
+        if (not state or shown.state == state) and (not wanted or wanted in _words(shown))
+    ]
+    found.sort(key=ORDERS[order.removeprefix("-")], reverse=order.startswith("-"))
+    return Summary(
+        total=len(everything),
+        matching=len(found),
+        queries=[_summary(served, shown) for shown in found[offset : offset + limit]],
+    )
+
+
+def _words(shown: Shown) -> str:
+    query = shown.query
+    streams = query.streams if isinstance(query, JoinQuery) else (query.source,)
+    what = [] if isinstance(query, JoinQuery) else map(str, query.aggregates)
+    return " ".join([shown.name, window_words(query), *streams, *query.result_columns, *what]).lower()
+
+
+def _summary(served: Served, shown: Shown) -> QuerySummary:
+    groups = served.groups(shown.query)
+    latest = rows(groups.results.slice(max(0, groups.results.num_rows - 1)))
+    return QuerySummary(
+        name=shown.name,
+        state=shown.state,
+        since=shown.since,
+        exact_from=shown.joined.exact_from if shown.joined else None,
+        window=window_words(shown.query),
+        group_by=list(shown.query.result_keys),
+        values=list(shown.query.result_values),
+        results=shown.results,
+        windows=shown.windows,
+        groups=groups.newest.num_rows if shown.query.result_keys else None,
+        latest=latest[0] if latest else None,
+    )
+
+
+def costs(served: Served, offset: int, limit: int) -> CostsAnswer:
+    """What the plan in force should cost, and what was measured since it is: trees page by page."""
+    program, plan, work = served.running.program, served.running.plan, served.record.work
+    if work.version != program.version:
+        work = type(work)(program.version)
+    if isinstance(plan, JoinPlan):
+        return _costs_of_joins(plan, work)
+    assert isinstance(program, Program)
+    estimated = [_answering(plan, tree) for tree in plan.trees]
+    reading = plan.price.reading
+    trees = list(enumerate(plan.trees))[offset : offset + limit]
+    return CostsAnswer(
+        version=program.version,
+        strategy=plan.strategy,
+        unit=f"{plan.price.unit}/s",
+        rate=plan.rate,
+        cost=plan.cost,
+        alone=plan.alone,
+        rows=work.rows,
+        seconds=work.seconds,
+        partial=Part.of(reading, reading + sum(estimated), work.partial, work.partial + sum(work.trees)),
+        total=len(plan.trees),
+        trees=[
+            TreeAnswer(
+                tree=number,
+                node=tree.node,
+                technique=tree.answered_by,
+                queries=len(tree.queries),
+                names=[q.name for q in tree.queries[:SOME]],
+                windows=len({q.window for q in tree.queries}),
+                edges=tree.edge_rate,
+                edges_alone=_edges_alone(tree),
+                cost=Part.of(
+                    estimated[number],
+                    reading + sum(estimated),
+                    work.trees[number] if number < len(work.trees) else 0.0,
+                    work.partial + sum(work.trees),
+                ),
+            )
+            for number, tree in trees
+        ],
+        groupings=_groupings(program)[:limit],
+    )
+
+
+def _costs_of_joins(plan: JoinPlan, work: Work) -> CostsAnswer:
+    """What the chains of joins should cost; they have no trees."""
+    return CostsAnswer(
+        version=work.version,
+        strategy="chains of sliced joins",
+        unit="comparisons/s",
+        rate=0.0,
+        cost=plan.cost,
+        alone=plan.alone,
+        rows=work.rows,
+        seconds=work.seconds,
+        partial=Part.of(plan.cost, plan.cost, work.partial, work.partial),
+        total=0,
+        trees=[],
+        groupings=[],
+    )
+
+
+def _answering(plan: Plan, tree: Tree) -> float:
+    """What a tree's answers should cost: without reading, where the model lets each tree read."""
+    return max(0.0, tree.cost - (plan.price.tree if plan.model == "separate" else 0.0))
+
+
+def _edges_alone(tree: Tree) -> float:
+    """Edges per second that its queries would have one by one; of rows, per row."""
+    cut = SLICERS[tree.slicer]
+    per_unit = sum(1 / p.period for q in tree.queries for p in cut(q.window))
+    return per_unit if tree.rows else per_unit * 1e6
+
+
+def _groupings(program: Program) -> list[GroupingAnswer]:
+    """What is kept for each group-by, and how many queries that serves."""
+    found = []
+    for number, grouping in enumerate(program.groupings):
+        entries = [e for e in program.entries if e.grouping == number]
+        if entries:
+            found.append(
+                GroupingAnswer(
+                    keys=list(grouping.keys),
+                    axis=grouping.axis.value,
+                    queries=len(entries),
+                    predicates=len({e.predicate for e in entries}),
+                    aggregates=sum(len(e.answers) for e in entries),
+                    parts=len(grouping.parts),
+                    names=[str(part) for part in grouping.parts[:SOME]],
+                )
+            )
+    return found
