@@ -27,7 +27,8 @@ from weft.define import defined_in, load_aggregates
 from weft.errors import CheckpointError, JobError, QueryError, WeftError
 from weft.generated import KINDS
 from weft.job import Engine
-from weft.joins.explain import plan_joins, read_shape
+from weft.joins.explain import read_shape
+from weft.joins.plan import plan_joins
 from weft.optimize import Compared, compare, explain
 from weft.plain import json_rows
 from weft.query import JoinQuery, Query

@@ -41,8 +41,9 @@ from weft.job_sinks import (
     ToSome,
     check_choices,
 )
-from weft.joins.explain import JoinPlan, read_shape
+from weft.joins.explain import read_shape
 from weft.joins.live import Streams, read_join
+from weft.joins.plan import JoinPlan
 from weft.joins.state import Joins
 from weft.kafka import Kafka
 from weft.local import LocalRun

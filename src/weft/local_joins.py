@@ -15,11 +15,11 @@ from weft.engine.partial import Seen, partial
 from weft.engine.sharing import Choice
 from weft.engine.state import Piece, State
 from weft.joins.adapt import adapt
-from weft.joins.chain import Counts
 from weft.joins.clock import Clock
-from weft.joins.explain import JoinPlan
 from weft.joins.feeds import feed_rows
 from weft.joins.live import JoinRegistry, Moment, Streams
+from weft.joins.plan import JoinPlan
+from weft.joins.sliced import Counts
 from weft.joins.state import Joins, JoinState
 from weft.joins.stored import pack_rows
 from weft.query import JoinQuery

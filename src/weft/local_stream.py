@@ -16,7 +16,7 @@ from weft.engine.changes import Change
 from weft.engine.final import END
 from weft.engine.program import Program
 from weft.errors import JobError, WeftError
-from weft.joins.explain import JoinPlan
+from weft.joins.plan import JoinPlan
 from weft.joins.state import Joins
 from weft.local import LocalRun
 from weft.local_joins import LocalJoins

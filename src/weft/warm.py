@@ -54,7 +54,8 @@ def warm() -> float:
                 technique(name).answer(monoid, monoid.identity(2), np.array([0]), np.array([2]))
     join = "SELECT a.i FROM a [RANGE '60 s'], b [RANGE '30 s'] WHERE a.i = b.i AND abs(a.x - b.x) < 2"
     by_time = "SELECT a.i FROM a [RANGE '60 s'], b [RANGE '30 s'] WHERE a.x < b.x"
-    weft.run(weft.sql(f"{join}; {by_time}"), {"a": table, "b": table}, time="ts")
+    three = f"{join} AND c.x < b.x".replace("FROM a", "FROM c [RANGE '9 s'], a")
+    weft.run(weft.sql(f"{join}; {by_time}; {three}"), dict.fromkeys("abc", table), time="ts")
     return time.perf_counter() - began
 
 

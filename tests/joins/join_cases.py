@@ -30,6 +30,8 @@ CONDITIONS = (
     "a.k = b.k AND a.x < b.x",
     "abs(a.x - b.x) < 2",
     "abs(a.y - b.y) <= 1.5",
+    "sqrt((a.x - b.x) * (a.x - b.x) + (a.y - b.y) * (a.y - b.y)) < 1.6",
+    "(b.y - a.y) * (b.y - a.y) + a.x * a.x <= 4",
     "a.x < b.x",
     "a.y >= b.y",
     "a.x + b.x = 3",

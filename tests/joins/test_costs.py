@@ -13,8 +13,8 @@ from join_cases import SECOND, join, joins
 import weft
 from weft.errors import QueryError
 from weft.joins import case_study, cost
-from weft.joins.explain import plan_joins
 from weft.joins.member import Member, member
+from weft.joins.plan import plan_joins
 from weft.joins.rates import Costs, Rates, assumed
 from weft.joins.shape import bounded, cpu_opt, mem_opt, priced
 

@@ -7,8 +7,10 @@ that have no code or value (it is NULL) can have no partner.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -53,9 +55,9 @@ class Access:
                 valid = here & valid if valid.size else here
         if self.width:
             return values_of(arrays[0].cast(pa.float64())), valid
-        codes = _codes(arrays[0])
+        codes = codes_of(arrays[0])
         for array in arrays[1:]:
-            codes = (codes * np.int64(-7046029254386353131)) ^ _codes(array)
+            codes = mixed(codes, codes_of(array))
         return codes, valid
 
     def bounds(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -65,7 +67,7 @@ class Access:
         with np.errstate(
             invalid="ignore"
         ):  # infinity has no partner: its bounds are NaN, which is past the end
-            reach = self.width + (np.abs(values) + self.width) * 1e-14
+            reach = reach_of(values, self.width)
             return values - reach, values + reach
 
 
@@ -78,72 +80,141 @@ def choose_access(conditions: Sequence[Expr], sides: Sequence[str], schemas: Seq
     >>> choose_access([equal], ["a", "b"], [schema, schema]).residual([equal])
     []
     """
-    equal = [(c, found) for c in conditions if (found := _equality(c, sides, schemas))]
+    joined, first = pair_schema(sides, schemas), sides[0]
+    equal = [(c, found) for c in conditions if (found := equality_of(c, first, joined))]
     if equal:
-        values = tuple(tuple(found[side] for _, found in equal) for side in range(2))
-        types = [result_type(e, schemas[0]) for e in values[0]]
-        # One value that fits a code is its own code; a hash may deceive, so such conditions are tested again.
-        exact = len(equal) == 1 and not pa.types.is_string(types[0])
+        values = (
+            tuple(bare(found.own, first) for _, found in equal),
+            tuple(bare(found.other, sides[1]) for _, found in equal),
+        )
+        # A hash may deceive, so such conditions are tested again.
+        exact = len(equal) == 1 and equal[0][1].exact
         return Access(values, 0.0, frozenset(c for c, _ in equal) if exact else frozenset())
     for condition in conditions:
-        if band := _band(condition, sides, schemas):
-            return band
+        if found := band_of(condition, first):
+            return Access(((bare(found.own, first),), (bare(found.other, sides[1]),)), found.width)
     return Access()
 
 
-def _equality(
-    condition: Expr, sides: Sequence[str], schemas: Sequence[pa.Schema]
-) -> tuple[Expr, Expr] | None:
-    """What has to be equal on each side, in the same type."""
+def pair_schema(sides: Sequence[str], schemas: Sequence[pa.Schema]) -> pa.Schema:
+    """The schema of joined rows: every column under ``side.column``."""
+    fields = [f.with_name(f"{side}.{f.name}") for side, schema in zip(sides, schemas) for f in schema]
+    return pa.schema(fields)
+
+
+class Meeting(NamedTuple):
+    """What one condition compares: an expression of one side, and one of other sides.
+
+    ``exact`` says that equal codes are equal values.
+    """
+
+    own: Expr
+    other: Expr
+    width: float = 0.0
+    exact: bool = False
+
+
+def equality_of(condition: Expr, side: str, schema: pa.Schema | None) -> Meeting | None:
+    """What has to be equal on a side and on others, in the same type; without a schema, in any."""
     if not isinstance(condition, Call) or condition.function != "=":
         return None
-    found = _split(condition.args, sides)
-    if found is None:
-        return None
+    found = _split(condition.args, side)
+    if found is None or schema is None:
+        return None if found is None else Meeting(*found)
     try:
-        types = [result_type(expr, schema) for expr, schema in zip(found, schemas)]
+        types = [result_type(expr, schema) for expr in found]
     except QueryError:
         return None  # a string literal, say, that only the whole condition gives a type
     if types[0] == types[1]:
-        return found if not pa.types.is_decimal(types[0]) and not pa.types.is_null(types[0]) else None
+        if pa.types.is_decimal(types[0]) or pa.types.is_null(types[0]):
+            return None
+        return Meeting(*found, exact=not pa.types.is_string(types[0]))
     if {str(t) for t in types} == {"int64", "double"}:
         double = Literal("double", "string")
-        return Call("cast", (found[0], double)), Call("cast", (found[1], double))
+        return Meeting(Call("cast", (found[0], double)), Call("cast", (found[1], double)), exact=True)
     return None
 
 
-def _band(condition: Expr, sides: Sequence[str], schemas: Sequence[pa.Schema]) -> Access | None:
-    """``abs(a - b) < c`` with a positive constant c."""
+def band_of(condition: Expr, side: str, schema: pa.Schema | None = None) -> Meeting | None:
+    """How far apart an expression of a side and one of others may be for a condition to be TRUE.
+
+    ``abs(x - y) < c`` says it; ``sqrt((x - y) * (x - y) + ...) < c`` and the same without the root imply it,
+    since no square is negative.
+
+    >>> from weft.query import Column
+    >>> apart = Call("-", (Column("a.x"), Column("b.x")))
+    >>> squares = Call("+", (Call("*", (apart, apart)), Call("power", (Column("a.y"), Literal(2, "bigint")))))
+    >>> band_of(Call("<", (squares, Literal(9, "bigint"))), "a").width
+    3.0
+    """
     if not isinstance(condition, Call) or condition.function not in ("<", "<="):
         return None
-    distance, width = condition.args
-    if not isinstance(width, Literal) or not isinstance(width.value, int | float) or width.value <= 0:
+    distance, limit = condition.args
+    if not isinstance(limit, Literal) or not isinstance(limit.value, int | float) or limit.value <= 0:
         return None
-    if not isinstance(distance, Call) or distance.function != "abs":
+    if not isinstance(distance, Call):
         return None
-    (difference,) = distance.args
-    if not isinstance(difference, Call) or difference.function != "-" or len(difference.args) != 2:
+    width = float(limit.value)
+    if distance.function == "abs":
+        differences: list[Expr | None] = [distance.args[0]]
+    elif distance.function == "sqrt":
+        differences = [_squared(term) for term in _terms(distance.args[0])]
+    else:
+        differences, width = [_squared(term) for term in _terms(distance)], math.sqrt(width)
+    if None in differences:
         return None
-    found = _split(difference.args, sides)
-    if found is None:
-        return None
-    return Access(((found[0],), (found[1],)), float(width.value))
-
-
-def _split(args: Sequence[Expr], sides: Sequence[str]) -> tuple[Expr, Expr] | None:
-    """Two expressions, the one of the first side first, over the sides' own columns."""
-    about = [{c.partition(".")[0] for c in columns_of(a)} for a in args]
-    for first, second in ((0, 1), (1, 0)):
-        if about[first] == {sides[0]} and about[second] == {sides[1]}:
-            return _bare(args[first], sides[0]), _bare(args[second], sides[1])
+    for difference in differences:
+        if isinstance(difference, Call) and difference.function == "-" and len(difference.args) == 2:
+            found = _split(difference.args, side)
+            if found is not None:
+                return Meeting(*found, width=width)
     return None
 
 
-def _bare(expr: Expr, side: str) -> Expr:
+def _terms(expr: Expr) -> list[Expr]:
+    """What is added up."""
+    if isinstance(expr, Call) and expr.function == "+" and len(expr.args) == 2:
+        return [*_terms(expr.args[0]), *_terms(expr.args[1])]
+    return [expr]
+
+
+def _squared(expr: Expr) -> Expr | None:
+    """What is squared here; None where nothing is."""
+    if not isinstance(expr, Call) or len(expr.args) != 2:
+        return None
+    first, second = expr.args
+    if expr.function == "*" and first == second:
+        return first
+    two = isinstance(second, Literal) and second.value == 2
+    return first if expr.function == "power" and two else None
+
+
+def _split(args: Sequence[Expr], side: str) -> tuple[Expr, Expr] | None:
+    """Two expressions, that of the side alone first, and one that is of others alone."""
+    about = [{c.partition(".")[0] for c in columns_of(a)} for a in args]
+    for first, second in ((0, 1), (1, 0)):
+        if about[first] == {side} and about[second] and side not in about[second]:
+            return args[first], args[second]
+    return None
+
+
+def bare(expr: Expr, side: str) -> Expr:
+    """An expression over one side's columns, by their own names."""
     return with_columns(expr, {c: c[len(side) + 1 :] for c in columns_of(expr)})
 
 
-def _codes(array: pa.Array) -> np.ndarray:
+def reach_of(values: np.ndarray, width: float) -> np.ndarray:
+    """How far from each value partners may be; a little more than the width, since floats round."""
+    reach: np.ndarray = width + (np.abs(values) + width) * 1e-14
+    return reach
+
+
+def mixed(codes: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """One code of two."""
+    return (codes * np.int64(-7046029254386353131)) ^ others
+
+
+def codes_of(array: pa.Array) -> np.ndarray:
     """64 bits per value: itself where it fits, else a hash that every process computes alike."""
     if pa.types.is_string(array.type):
         encoded = array.dictionary_encode()

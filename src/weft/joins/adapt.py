@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from weft.errors import QueryError
-from weft.joins.chain import Chain, Counts
+from weft.joins.chain import Chain
 from weft.joins.explain import choose_ends
 from weft.joins.member import Member
 from weft.joins.rates import Costs, Rates, rates_of
 from weft.joins.shape import mem_opt, priced
 from weft.joins.signs import Signs
+from weft.joins.sliced import Counts, Sliced
 
 CLEARLY = 1.1
 """By how much slices must be dearer than others to be changed."""
@@ -35,10 +36,10 @@ def better_ends(
         wanted = choose_ends(members, shape, rates, costs)
     except QueryError:
         wanted = mem_opt(members)
-    now, then = (priced(members, some, rates, costs) for some in (ends, wanted))
-    too_many = not isinstance(shape, str) and sum(s.rows for s in now) > shape
     if wanted == [list(some) for some in ends]:
         return None
+    now, then = (priced(members, some, rates, costs) for some in (ends, wanted))
+    too_many = not isinstance(shape, str) and sum(s.rows for s in now) > shape
     cheaper = sum(s.cpu for s in now) > CLEARLY * sum(s.cpu for s in then)
     return wanted if too_many or cheaper else None
 
@@ -48,8 +49,8 @@ class Watch:
 
     def __init__(self, members: Sequence[Member]) -> None:
         self.members = members
-        self.counts = Counts()
-        self.signs = [Signs(len(members)) for _ in range(2)]
+        self.counts = Counts.of(len(members[0].sides))
+        self.signs = [Signs(len(members)) for _ in members[0].sides]
 
     def add(self, said: Mapping[str, Any], near: int, found: int) -> None:
         """Count what tasks said of the rows that came, and of the pairs that were near and joined."""
@@ -72,8 +73,8 @@ class Watch:
 
     @property
     def rates(self) -> Rates | None:
-        """The rates, once the longest range of time has passed in both streams."""
-        for side in range(2):
+        """The rates, once the longest range of time has passed in all streams."""
+        for side in range(len(self.signs)):
             first, last = self.counts.first[side], self.counts.last[side]
             longest = max(m.ranges[side] for m in self.members)
             if first is None or last is None or last - first < longest:
@@ -81,10 +82,10 @@ class Watch:
         return rates_of(self.counts, [signs.bits for signs in self.signs])
 
 
-def said_of(chain: Chain, before: Counts | None = None) -> dict[str, Any]:
+def said_of(chain: Sliced[Any], before: Counts | None = None) -> dict[str, Any]:
     """What rows a chain has taken, in all or since then, as plain data."""
     sides = []
-    for side in range(2):
+    for side in range(len(chain.sides)):
         counts = chain.counts.signs[side].copy()
         if before is not None:
             counts[: before.signs[side].size] -= before.signs[side]
@@ -100,12 +101,12 @@ def said_of(chain: Chain, before: Counts | None = None) -> dict[str, Any]:
     return {"sides": sides}
 
 
-def adapt(chain: Chain, looked: Counts | None, shape: str | float, costs: Costs) -> Counts | None:
+def adapt(chain: Sliced[Any], looked: Counts | None, shape: str | float, costs: Costs) -> Counts | None:
     """Slice a running chain anew if the rates since it was last looked at make that clearly cheaper.
 
     Returns its counts when it was last looked at, which may be now.
     """
-    if shape == "mem-opt":  # which depends on no rate
+    if shape == "mem-opt" or not isinstance(chain, Chain):  # which depend on no rate
         return None
     near, found = (looked.near, looked.found) if looked else (0, 0)
     watch = Watch(chain.members)

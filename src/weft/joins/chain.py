@@ -11,43 +11,19 @@ time that the batch spans; the exact age of each pair decides whom it serves.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from weft.engine.signature import signatures
 from weft.expr import Evaluator
-from weft.expr.arrays import from_values
-from weft.joins.clock import Timed
 from weft.joins.match import BLOCK, Windows, candidates
 from weft.joins.member import Member
 from weft.joins.program import JoinProgram
 from weft.joins.rows import NONE, Kept, Rows
-from weft.joins.signs import Signs
-from weft.joins.slices import Slices
-from weft.joins.union import Pairs, Union, columns
-from weft.query import RESULT_TIME, Column
-
-
-@dataclass
-class Counts:
-    """What a chain has done so far.
-
-    Rows taken per side, also by signature, and their first and last times; pairs near enough in time, pairs
-    looked at, pairs found; values that failed.
-    """
-
-    rows: list[int] = field(default_factory=lambda: [0, 0])
-    signs: list[np.ndarray] = field(default_factory=lambda: [NONE, NONE])
-    first: list[int | None] = field(default_factory=lambda: [None, None])
-    last: list[int | None] = field(default_factory=lambda: [None, None])
-    near: int = 0
-    tried: int = 0
-    found: int = 0
-    bad: int = 0
+from weft.joins.sliced import Sliced
+from weft.joins.union import Pairs, Union, concat_pairs, placed
 
 
 class Block(NamedTuple):
@@ -68,7 +44,7 @@ class Block(NamedTuple):
         return Block(self.parts, rows, self.later[pairs], self.place[pairs])
 
 
-class Chain:
+class Chain(Sliced[Pairs]):
     """The joins of one program over two streams, fed with ``step``.
 
     ``ends`` are where the slices of each side end; without them every distinct range ends one (Mem-Opt).
@@ -78,37 +54,9 @@ class Chain:
     def __init__(
         self, program: JoinProgram, ends: Sequence[Sequence[int]] | None = None, push: bool = True
     ) -> None:
-        self.program, self.push = program, push
-        self.signs = [Signs(len(program.members)) for _ in program.sides]
-        self.union = Union()
-        self.fresh: list[Pairs] = []  # what the last step found
+        super().__init__(program, Union(concat_pairs), ends, push)
         self._gathered: list[Block] = []
-        self.watermarks: list[int | None] = [None, None]
-        self.counts = Counts()
         self._set_windows()
-        self.sides = [Slices(e) for e in ends or self.ranges]
-
-    @property
-    def members(self) -> tuple[Member, ...]:
-        """The joins that the chain answers."""
-        return self.program.members
-
-    @property
-    def ranges(self) -> list[list[int]]:
-        """Each side's distinct ranges, ascending."""
-        return [sorted({m.ranges[side] for m in self.members}) for side in range(2)]
-
-    @property
-    def state_rows(self) -> int:
-        """How many rows are kept."""
-        return sum(map(len, self.sides))
-
-    def step(self, batches: Sequence[Timed | None], watermarks: Sequence[int | None]) -> dict[str, pa.Table]:
-        """Take in new rows of each side and give the results that no later row can precede.
-
-        ``watermarks`` are the least times that rows after these can have.
-        """
-        return self.join([self.rows(side, batch) for side, batch in enumerate(batches)], watermarks)
 
     def join(
         self,
@@ -137,40 +85,8 @@ class Chain:
         for slices, kept_rows in zip(self.sides, stored):
             if kept_rows is not None:
                 slices.insert(kept_rows)
-        self.watermarks = list(watermarks)
-        self._purge()
+        self._advance(watermarks)
         return self._release()
-
-    def restore(
-        self, rows: Iterable[tuple[int, Rows]], pairs: Iterable[Pairs], watermarks: Sequence[int | None]
-    ) -> None:
-        """Take in rows and waiting pairs of a chain of the same program, and what time it was there."""
-        for side, some in rows:
-            self.sides[side].insert(some)
-        for waiting in pairs:
-            self.union.add(waiting)
-        self.watermarks = list(watermarks)
-        self._purge()
-        if (now := self.now) is not None:
-            self.union.release(now)  # these had gone out
-
-    @property
-    def now(self) -> int | None:
-        """The time before which all results have gone out; None while a stream has no watermark."""
-        known = [w for w in self.watermarks if w is not None]
-        return min(known) if len(known) == 2 else None
-
-    def useful(self, side: int, rows: Rows) -> Rows:
-        """The rows that a query can still need, by their exact age."""
-        now = self.watermarks[1 - side]
-        if now is None or not len(rows):
-            return rows
-        mask = self.needed_until(side, rows) > now
-        return rows if mask.all() else rows.take(np.flatnonzero(mask))
-
-    def needed_until(self, side: int, rows: Rows) -> np.ndarray:
-        """The watermark of the other stream at which each row is of no more use."""
-        return rows.times + self._reach(side)[rows.signs]
 
     def reshape(self, ends: Sequence[Sequence[int]]) -> None:
         """Let the slices of each side end elsewhere, by splitting and merging them; no result changes."""
@@ -181,27 +97,15 @@ class Chain:
             self.sides[side].reshape(new, self._reach(side))
         self._purge()
 
-    def add(self, added: Member, program: JoinProgram) -> None:
-        """Answer one more join, by a program that has it last.
+    def _look_up(self, side: int, rows: Evaluator) -> tuple[np.ndarray, np.ndarray]:
+        if self.program.access.by_time:
+            return NONE, np.zeros(0, np.bool_)
+        return self.program.access.look_up(side, rows)
 
-        Where a running join covers it, with the same selections and ranges as long, it starts as if it had
-        run since that one began; elsewhere its results are of rows that come from now on.
-        """
-        like = next((n for n, m in enumerate(self.members) if m.covers(added)), None)
-        before, self.program = self.program, program
-        for signs in self.signs:
-            signs.add(like)
-        if program.schemas != before.schemas:
-            self._widen()
+    def _added(self, added: Member, like: int | None) -> None:
         self._migrated()
 
-    def drop(self, name: str) -> None:
-        """Answer one join less; it cannot be the last."""
-        at = [m.name for m in self.members].index(name)
-        left = (*self.members[:at], *self.members[at + 1 :])
-        self.program = replace(self.program, members=left)
-        for signs in self.signs:
-            signs.drop(at)
+    def _dropped(self, at: int) -> None:
         self._migrated()
 
     def _migrated(self) -> None:
@@ -212,7 +116,7 @@ class Chain:
             wanted = set(self.ranges[side])
             ends = (set(slices.ends) & wanted) | (wanted - known[side]) | {max(wanted)}
             slices.reshape(sorted(ends), self._reach(side))
-        self.union.replace_windows(self.windows)
+        self.union.waiting = [placed(pairs, self.windows) for pairs in self.union.waiting]
         self._purge()
 
     def _set_windows(self) -> None:
@@ -225,46 +129,6 @@ class Chain:
                 served = int(np.searchsorted(window.ranges, member.ranges[side])) + 1
                 serves[number, window.base : window.base + served] = True
         self.serves = serves
-
-    def _reach(self, side: int, of: int | None = None) -> np.ndarray:
-        """How long each signature's rows are of use; to rows of side ``of``, by default their own ages."""
-        ranges = [m.ranges[side] for m in self.members]
-        reach = self.signs[side if of is None else of].reach(ranges)
-        return reach if self.push else np.full_like(reach, max(ranges))
-
-    def _purge(self) -> None:
-        for side, slices in enumerate(self.sides):
-            now = self.watermarks[1 - side]
-            if now is not None:
-                slices.purge(now, self._reach(side))
-
-    def rows(self, side: int, batch: Timed | None) -> Rows | None:
-        """New rows made ready: signed, looked up, and without those that can join nothing."""
-        if batch is None or not batch.times.size:
-            return None
-        counts = self.counts
-        counts.rows[side] += batch.times.size
-        counts.first[side] = counts.first[side] if counts.first[side] is not None else int(batch.times[0])
-        counts.last[side] = max(int(batch.times[-1]), counts.last[side] or int(batch.times[-1]))
-        rows = Evaluator(batch.table, strict=self.program.strict)
-        selections = list(dict.fromkeys(m.selections[side] for m in self.members))
-        numbers, bits = signatures(selections, rows, batch.times.size)
-        per_query = bits[:, [selections.index(m.selections[side]) for m in self.members]]
-        signs = self.signs[side].number(per_query)
-        mine = signs[numbers] if numbers.size else np.full(batch.times.size, signs[0], np.int32)
-        seen = np.bincount(mine, minlength=len(self.signs[side].bits))
-        seen[: counts.signs[side].size] += counts.signs[side]
-        counts.signs[side] = seen
-        values, valid = NONE, np.zeros(0, np.bool_)
-        if not self.program.access.by_time:
-            values, valid = self.program.access.look_up(side, rows)
-        counts.bad += rows.bad
-        kept = Rows(batch.times, mine, values, columns(batch.table, self.program.schemas[side]))
-        keep = self._reach(side)[mine] > 0
-        keep = keep & valid if valid.size else keep
-        if not keep.all():
-            kept = kept.take(np.flatnonzero(keep))
-        return kept if len(kept) else None
 
     def _join(self, side: int, new: Rows, wanted: np.ndarray, kept: Kept, start: int) -> None:
         """Gather the candidate pairs of wanted new rows and kept rows of the other side."""
@@ -325,11 +189,6 @@ class Chain:
             arrays, fields = [pa.nulls(sum(b.later.size for b in blocks))], [pa.field("_", pa.null())]
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
-    def _release(self) -> dict[str, pa.Table]:
-        """The results that no later row can precede, in order of time."""
-        released = None if self.now is None else self.union.release(self.now)
-        return dict(self._results(*released)) if released else {}
-
     def _results(self, pairs: Pairs, order: np.ndarray) -> Iterator[tuple[str, pa.Table]]:
         """Each query's pairs: those within its ranges, of rows that count for it on both sides."""
         for number, member in enumerate(self.members):
@@ -341,23 +200,3 @@ class Chain:
             mine = order if mask.all() else order[mask[order]]
             if mine.size:
                 yield member.name, self._outputs(member, pairs.table.take(pa.array(mine)), pairs.times[mine])
-
-    def _outputs(self, member: Member, pairs: pa.RecordBatch, times: np.ndarray) -> pa.Table:
-        schema = self.program.results[member.name]
-        rows = Evaluator(pairs, strict=self.program.strict)
-        made = [from_values(times, schema.field(RESULT_TIME).type, None)]
-        for output, type in zip(member.outputs, schema.types[1:]):
-            if isinstance(output.expr, Column):
-                made.append(pairs.column(output.expr.name))
-            else:
-                made.append(rows.evaluate(output.expr).cast(type))
-        self.counts.bad += rows.bad
-        return pa.Table.from_arrays(made, schema=schema)
-
-    def _widen(self) -> None:
-        """Give kept rows the columns that a new join reads; none of them counts for it, so they are null."""
-        for slices, schema in zip(self.sides, self.program.schemas):
-            slices.runs = [
-                [Kept(replace(rows := kept.living(), table=columns(rows.table, schema))) for kept in runs]
-                for runs in slices.runs
-            ]

@@ -9,11 +9,9 @@ from typing import Any
 
 from weft.duration import format_duration
 from weft.errors import JobError
-from weft.joins.member import Member, sharing
-from weft.joins.program import JoinProgram
-from weft.joins.rates import COMPARISONS, Costs, Rates, assumed
+from weft.joins.member import Member
+from weft.joins.rates import COMPARISONS, Costs, Rates
 from weft.joins.shape import Slice, bounded, cpu_opt, mem_opt, priced
-from weft.query import JoinQuery
 
 
 @dataclass(frozen=True)
@@ -42,47 +40,31 @@ class ChainPlan:
         return sum(s.cpu for s in self.slices)
 
     def __str__(self) -> str:
-        first = self.members[0]
-        condition = " AND ".join(map(str, first.conditions)) or "any two rows"
-        count = f"{len(self.members)} join{'s' * (len(self.members) > 1)}"
         head = (
-            f"{count} of {' and '.join(first.sides)} on {condition} "
-            f"in one chain by {self.shape}: {self.rows:,.6g} rows kept and {self.cpu:,.6g} comparisons/s, "
-            f"against {self.alone_rows:,.6g} and {self.alone_cpu:,.6g} one by one"
+            f"{heading(self.members)} in one chain by {self.shape}: {self.rows:,.6g} rows kept and "
+            f"{self.cpu:,.6g} comparisons/s, against {self.alone_rows:,.6g} and {self.alone_cpu:,.6g} "
+            "one by one"
         )
+        sides = self.members[0].sides
         table = [("side", "from", "to", "rows", "comparisons/s", "serves")]
         for each in self.slices:
-            names = ", ".join(each.serves[:4])
-            more = f" and {len(each.serves) - 4} more" if len(each.serves) > 4 else ""
             table.append(
                 (
-                    first.sides[each.side],
+                    sides[each.side],
                     format_duration(each.start) if each.start else "0",
                     format_duration(each.end),
                     f"{each.rows:,.6g}",
                     f"{each.cpu:,.6g}",
-                    names + more,
+                    few(each.serves),
                 )
             )
-        widths = [max(len(row[c]) for row in table) for c in range(len(table[0]))]
-        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in table]
-        return "\n".join([head, *lines])
+        return "\n".join([head, *aligned(table)])
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as plain data."""
         first = self.members[0]
         return {
-            "joins": [
-                {
-                    "name": m.name,
-                    "ranges": dict(zip(m.sides, map(format_duration, m.ranges))),
-                    "where": {side: str(s) for side, s in zip(m.sides, m.selections) if s is not None},
-                    "aggregate": None if m.query.aggregate is None else list(m.query.result_columns),
-                }
-                for m in self.members
-            ],
-            "sides": list(first.sides),
-            "conditions": list(map(str, first.conditions)),
+            **described(self.members),
             "shape": self.shape,
             "rows": self.rows,
             "cpu": self.cpu,
@@ -105,34 +87,45 @@ class ChainPlan:
         return json.dumps(self.to_dict(), indent=2)
 
 
-@dataclass(frozen=True)
-class JoinPlan:
-    """The chains of all joins of a stream."""
+def heading(members: Sequence[Member]) -> str:
+    """How many joins there are, of what, and on which condition."""
+    first, *before, last = (members[0], *members[0].sides)
+    condition = " AND ".join(map(str, first.conditions)) or "any rows"
+    count = f"{len(members)} join{'s' * (len(members) > 1)}"
+    return f"{count} of {', '.join(before)} and {last} on {condition}"
 
-    chains: tuple[ChainPlan, ...]
 
-    @classmethod
-    def of(cls, programs: Sequence[JoinProgram], ends: Sequence[Sequence[Sequence[int]]]) -> JoinPlan:
-        """The chains of some programs, sliced so, at rates that are assumed."""
-        both = zip(programs, ends)
-        return cls(tuple(plan_chain(p.members, assumed(p.members), "as they are", ends=e) for p, e in both))
+def described(members: Sequence[Member]) -> dict[str, Any]:
+    """Joins that share their state, as plain data."""
+    first = members[0]
+    return {
+        "joins": [
+            {
+                "name": m.name,
+                "ranges": dict(zip(m.sides, map(format_duration, m.ranges))),
+                "where": {side: str(s) for side, s in zip(m.sides, m.selections) if s is not None},
+                "aggregate": None if m.query.aggregate is None else list(m.query.result_columns),
+            }
+            for m in members
+        ],
+        "sides": list(first.sides),
+        "conditions": list(map(str, first.conditions)),
+    }
 
-    @property
-    def cost(self) -> float:
-        """Comparisons per second that all chains should make."""
-        return sum(chain.cpu for chain in self.chains)
 
-    @property
-    def alone(self) -> float:
-        """Comparisons per second that the joins should make one by one."""
-        return sum(chain.alone_cpu for chain in self.chains)
+def few(names: Sequence[str]) -> str:
+    """The first few of some names.
 
-    def __str__(self) -> str:
-        return "\n\n".join(map(str, self.chains))
+    >>> few(["a", "b", "c", "d", "e", "f"])
+    'a, b, c, d and 2 more'
+    """
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
-    def to_dict(self) -> dict[str, Any]:
-        """The chains as plain data."""
-        return {"chains": [chain.to_dict() for chain in self.chains]}
+
+def aligned(table: Sequence[Sequence[str]]) -> list[str]:
+    """The lines of a table, its columns under each other."""
+    widths = [max(len(row[c]) for row in table) for c in range(len(table[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in table]
 
 
 def read_shape(text: str) -> str | float:
@@ -152,32 +145,17 @@ def read_shape(text: str) -> str | float:
 def choose_ends(
     members: Sequence[Member], shape: str | float, rates: Rates, costs: Costs = COMPARISONS
 ) -> list[list[int]]:
-    """Where slices end by ``mem-opt``, by ``cpu-opt``, or with at most so many rows kept."""
-    if shape == "mem-opt":
+    """Where slices end by ``mem-opt``, by ``cpu-opt``, or with at most so many rows kept.
+
+    Those of a join of more than two streams end at every range.
+    """
+    if shape == "mem-opt" or len(members[0].sides) > 2:
         return mem_opt(members)
     if shape == "cpu-opt":
         return cpu_opt(members, rates, costs)
     if isinstance(shape, str):
         raise ValueError(f"a chain is 'mem-opt', 'cpu-opt' or the most rows it may keep, not {shape!r}")
     return bounded(members, rates, shape, costs)
-
-
-def plan_joins(
-    queries: Sequence[JoinQuery],
-    rate: float = 1000.0,
-    shape: str | float = "mem-opt",
-    costs: Costs = COMPARISONS,
-) -> list[ChainPlan]:
-    """The chains of some joins at a rate, before anything is known of the streams.
-
-    Selections are taken to let half of the rows pass, conditions one pair in a hundred.
-
-    >>> import weft
-    >>> joins = weft.sql("SELECT a.x FROM a [RANGE '1 min'], b [RANGE '1 min'] WHERE a.x = b.x")
-    >>> plan_joins(joins, rate=10.0)[0].rows
-    1200.0
-    """
-    return [plan_chain(members, assumed(members, rate), shape, costs) for members in sharing(queries)]
 
 
 def plan_chain(

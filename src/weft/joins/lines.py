@@ -17,6 +17,7 @@ import numpy as np
 from weft.engine.due import NEVER
 from weft.joins.chain import Chain
 from weft.joins.rows import Rows
+from weft.joins.sliced import Sliced
 from weft.joins.slices import useful
 from weft.joins.union import Pairs, placed
 from weft.joins.union import columns as with_columns
@@ -91,7 +92,7 @@ class Move:
         return np.hstack([before, np.zeros((len(before), 1), np.bool_)])[:, self.places]
 
 
-def fitted(side: int, rows: Rows, chain: Chain) -> Rows:
+def fitted(side: int, rows: Rows, chain: Sliced[Any]) -> Rows:
     """Rows of another version, signed as in a chain, that are of use to it, with its columns."""
     reach = chain.signs[side].reach([m.ranges[side] for m in chain.members])
     rows = useful(rows, 0, reach)

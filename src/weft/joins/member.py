@@ -152,12 +152,15 @@ def sharing(queries: Iterable[JoinQuery]) -> list[list[Member]]:
     return list(groups.values())
 
 
-def check_two(members: Sequence[Member]) -> None:
-    """A chain joins two streams."""
+MOST_SIDES = 9
+
+
+def check_sides(members: Sequence[Member]) -> None:
+    """A join is of two to nine streams."""
     for each in members:
-        if len(each.sides) != 2:
+        if not 2 <= len(each.sides) <= MOST_SIDES:
             raise QueryError(
-                f"a chain joins two streams, and this is a join of {len(each.sides)}",
+                f"this is a join of {len(each.sides)} streams, and the most is {MOST_SIDES}",
                 query=each.name,
-                hint="join two of them, and the result with the next",
+                hint="join some of them first, and the result with the others",
             )

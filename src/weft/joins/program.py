@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from weft.errors import QueryError
 from weft.expr import arrow_type, check, check_predicate
-from weft.joins.access import Access, choose_access
-from weft.joins.member import Member, check_two
+from weft.joins.access import Access, choose_access, pair_schema
+from weft.joins.member import Member, check_sides
 from weft.query import RESULT_TIME, Call, Column, Expr, columns_of
 
 
@@ -84,7 +84,7 @@ def compile_joins(
     strict: bool = False,
 ) -> JoinProgram:
     """Check joins against their streams' schemas; ``times`` names the time column of each stream."""
-    check_two(members)
+    check_sides(members)
     first = members[0]
     schemas = []
     for side, stream in zip(first.sides, first.streams):
@@ -105,14 +105,10 @@ def compile_joins(
                 check_predicate(condition, pairs)
             for output in each.outputs:
                 check(output.expr, pairs)
-    access = choose_access(first.conditions, first.sides, schemas)
+    # More than two sides have an access path at each level of a join order.
+    two = len(first.sides) == 2
+    access = choose_access(first.conditions, first.sides, schemas) if two else Access()
     return JoinProgram(tuple(members), tuple(schemas), _time_type(first, streams, times), access, strict)
-
-
-def pair_schema(sides: Sequence[str], schemas: Sequence[pa.Schema]) -> pa.Schema:
-    """The schema of joined rows: every column under ``side.column``."""
-    fields = [f.with_name(f"{side}.{f.name}") for side, schema in zip(sides, schemas) for f in schema]
-    return pa.schema(fields)
 
 
 def _time_type(member: Member, streams: Mapping[str, pa.Schema], times: Mapping[str, str]) -> pa.DataType:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from weft.joins.chain import Chain, Counts
 from weft.joins.member import Member
+from weft.joins.sliced import Counts, Sliced
 
 SECOND = 1_000_000
 
@@ -36,7 +37,7 @@ class Rates:
     ``signs`` hold, per side, signatures (one row of booleans each, one column per query) and their shares.
     """
 
-    rows: tuple[float, float]
+    rows: tuple[float, ...]
     join: float
     signs: tuple[tuple[np.ndarray, np.ndarray], ...]
 
@@ -53,9 +54,10 @@ def assumed(
     selection: float = 0.5,
 ) -> Rates:
     """Rates where nothing is known: every selection takes this share of the rows, whatever others take."""
-    per_side = tuple(rows) if isinstance(rows, Sequence) else (rows, rows)
+    sides = len(members[0].sides)
+    per_side = tuple(rows) if isinstance(rows, Sequence) else (rows,) * sides
     signs = []
-    for side in range(2):
+    for side in range(sides):
         distinct = [s for s in dict.fromkeys(m.selections[side] for m in members) if s is not None]
         draws, shares = _independent(len(distinct), selection)
         bits = np.ones((len(draws), len(members)), np.bool_)
@@ -63,7 +65,7 @@ def assumed(
             if (chosen := member.selections[side]) is not None:
                 bits[:, number] = draws[:, distinct.index(chosen)]
         signs.append((bits, shares))
-    return Rates((per_side[0], per_side[1]), join, tuple(signs))
+    return Rates(per_side, join, tuple(signs))
 
 
 def _independent(count: int, share: float) -> tuple[np.ndarray, np.ndarray]:
@@ -75,15 +77,15 @@ def _independent(count: int, share: float) -> tuple[np.ndarray, np.ndarray]:
     return draws, np.where(draws, share, 1 - share).prod(axis=1)
 
 
-def measured(chain: Chain) -> Rates | None:
-    """The rates that a running chain has seen; None before both streams have moved on in time."""
-    return rates_of(chain.counts, [signs.bits for signs in chain.signs])
+def measured(state: Sliced[Any]) -> Rates | None:
+    """The rates that running joins have seen; None before all streams have moved on in time."""
+    return rates_of(state.counts, [signs.bits for signs in state.signs])
 
 
 def rates_of(counts: Counts, bits: Sequence[np.ndarray]) -> Rates | None:
     """The rates behind counts; ``bits`` are the signatures of each side."""
     rows, signs = [], []
-    for side in range(2):
+    for side in range(len(bits)):
         first, last = counts.first[side], counts.last[side]
         if first is None or last is None or last <= first:
             return None
@@ -92,4 +94,4 @@ def rates_of(counts: Counts, bits: Sequence[np.ndarray]) -> Rates | None:
         signs.append((bits[side], weights / max(1.0, weights.sum())))
     # Of all pairs that nested loops would compare, not only of those that an index looked at.
     join = counts.found / counts.near if counts.near else 0.0
-    return Rates((rows[0], rows[1]), min(1.0, join), tuple(signs))
+    return Rates(tuple(rows), min(1.0, join), tuple(signs))

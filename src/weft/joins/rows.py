@@ -18,7 +18,10 @@ NONE = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Some rows of one stream: times ascending, signatures, what they are looked up by, and their columns."""
+    """Some rows of one stream: times ascending, signatures, what they are looked up by, and their columns.
+
+    ``values`` has a value per row, or several in columns, or is empty.
+    """
 
     times: np.ndarray
     signs: np.ndarray
@@ -38,6 +41,11 @@ class Rows:
         """The values in order; the times where rows are looked up by them."""
         return self.values[self.order] if self.values.size else self.times
 
+    @cached_property
+    def indices(self) -> dict[tuple[int, ...], tuple[np.ndarray, np.ndarray]]:
+        """Orders of the rows by some of several values each, and what they are ordered by, as made so far."""
+        return {}
+
     def take(self, places: np.ndarray) -> Rows:
         """Some of the rows, in the order given."""
         values = self.values[places] if self.values.size else self.values
@@ -54,8 +62,8 @@ class Rows:
         """The rows as one Arrow batch, ready for a file."""
         table = self.table
         for name, array in (("_time", self.times), ("_sign", self.signs), ("_value", self.values)):
-            if array.size == len(self):
-                table = table.append_column(name, pa.array(array))
+            if array.size or not len(self):
+                table = table.append_column(name, to_arrow(array))
         return table
 
     @classmethod
@@ -66,7 +74,7 @@ class Rows:
         >>> Rows.from_batch(rows.to_batch()).table.column("x").to_pylist()
         [3, 4]
         """
-        kept = {name: batch.column(name).to_numpy() for name in batch.schema.names if name in OWN}
+        kept = {name: from_arrow(batch.column(name)) for name in batch.schema.names if name in OWN}
         table = batch.select([n for n in batch.schema.names if n not in OWN])
         return cls(kept["_time"], kept["_sign"], kept.get("_value", NONE), table)
 
@@ -99,6 +107,24 @@ def add(runs: list[Kept], rows: Rows) -> None:
     while len(runs) > 1 and len(runs[-2]) <= max(2 * len(runs[-1]), FEW - len(runs[-1])):
         second, first = runs.pop(), runs.pop()
         runs.append(Kept(concat([first.living(), second.living()])))
+
+
+def to_arrow(array: np.ndarray) -> pa.Array:
+    """Numbers, or rows of numbers, as an Arrow array.
+
+    >>> from_arrow(to_arrow(np.array([[1, 2], [3, 4]]))[1:]).tolist()
+    [[3, 4]]
+    """
+    if array.ndim == 1:
+        return pa.array(array)
+    return pa.FixedSizeListArray.from_arrays(pa.array(array.ravel()), array.shape[1])
+
+
+def from_arrow(array: pa.Array) -> np.ndarray:
+    """The numbers behind ``to_arrow``."""
+    rows = pa.types.is_fixed_size_list(array.type)
+    found: np.ndarray = array.flatten().to_numpy() if rows else array.to_numpy()
+    return found.reshape(-1, array.type.list_size) if rows else found
 
 
 def concat(parts: Sequence[Rows]) -> Rows:

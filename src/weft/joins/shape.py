@@ -47,7 +47,7 @@ MOST_LABELS = 64
 
 def mem_opt(members: Sequence[Member]) -> list[list[int]]:
     """A slice per distinct range of each side."""
-    return [sorted({m.ranges[side] for m in members}) for side in range(2)]
+    return [sorted({m.ranges[side] for m in members}) for side in range(len(members[0].sides))]
 
 
 def cpu_opt(members: Sequence[Member], rates: Rates, costs: Costs = COMPARISONS) -> list[list[int]]:

@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,17 +22,23 @@ from weft.engine.program import Program
 from weft.engine.versions import read_version
 from weft.errors import CheckpointError
 from weft.joins.chain import Chain
-from weft.joins.lines import Layout, Line, Transfer, fitted, fitted_pairs
-from weft.joins.member import Member
-from weft.joins.program import JoinProgram, pair_schema
+from weft.joins.lines import Layout, Line, Transfer, fitted
+from weft.joins.member import MOST_SIDES, Member
+from weft.joins.multiway.join import MultiwayJoin
+from weft.joins.multiway.ring import Flight
+from weft.joins.program import JoinProgram
 from weft.joins.rows import Rows, concat
-from weft.joins.stored import pack_pairs, pack_rows, unpack_pairs, unpack_rows
-from weft.joins.union import Pairs, concat_pairs
+from weft.joins.sliced import Sliced
+from weft.joins.stored import pack_rows, unpack_rows
+from weft.joins.union import W
+from weft.joins.waiting import move_waiting, pack_waiting, unpack_waiting
 from weft.query import JoinQuery
 from weft.query_json import canonical
 
-PARTS = 3
-"""Kinds of files of a chain: rows of either side, and pairs that wait."""
+PARTS = MOST_SIDES + 1
+"""Kinds of files of joins that share their state: rows of each side, and results that wait."""
+
+WAITING = MOST_SIDES
 
 Marks = Mapping[str, int | None]
 """The watermark of each stream."""
@@ -104,9 +111,17 @@ class Joins:
                 found[stream].append((number, side))
         return found
 
-    def chains(self) -> list[Chain]:
-        """Empty chains."""
-        return [Chain(program, ends) for program, ends in zip(self.programs, self.ends)]
+    @property
+    def rounds(self) -> int:
+        """How many other sides a new row may have to meet, one after the other."""
+        return max((len(program.sides) for program in self.programs), default=2) - 1
+
+    def chains(self) -> list[Chain | MultiwayJoin]:
+        """Empty states, of chains and of joins of more than two streams."""
+        return [
+            Chain(program, ends) if len(program.sides) == 2 else MultiwayJoin(program)
+            for program, ends in zip(self.programs, self.ends)
+        ]
 
 
 class JoinState:
@@ -129,16 +144,36 @@ class JoinState:
         return sum(t.nbytes + 24 * t.num_rows for t in (*kept, *pairs))
 
     def step(
-        self, arrived: Mapping[tuple[int, int], Sequence[pa.RecordBatch]], marks: Marks, buckets: int
+        self,
+        arrived: Mapping[tuple[int, int], Sequence[pa.RecordBatch]],
+        marks: Marks,
+        buckets: int,
+        flight: Flight | None = None,
     ) -> tuple[dict[str, pa.Table], Fresh]:
-        """Take in the packed rows of each chain and side; the results, and what is new and has to be kept."""
+        """Take in the packed rows of each chain and side; the results, and what is new and has to be kept.
+
+        ``flight`` is what joins of more than two streams have come to in their rounds, if there were any.
+        """
         results: dict[str, pa.Table] = {}
         fresh = Fresh(self.chains)
         for number, chain in enumerate(self.chains):
             streams = chain.program.members[0].streams
+            if isinstance(chain, MultiwayJoin):
+                now = [marks[s] for s in streams]
+                if flight is None:  # everything is here
+                    lots = [
+                        unpacked(chain, side, arrived.get((number, side), ())) for side in range(len(now))
+                    ]
+                    own = {side: rows for side, rows in enumerate(lots) if rows is not None}
+                    results |= chain.join(lots, now)
+                else:
+                    own, found = flight.landed(number)
+                    results |= chain.finish(own, found, now)
+                fresh.add(number, own.items(), chain.fresh)
+                continue
             new, stored = list[Rows | None](), list[Rows | None]()
             for side in range(2):
-                rows = _unpacked(chain, side, arrived.get((number, side), ()))
+                rows = unpacked(chain, side, arrived.get((number, side), ()))
                 mine = None if rows is None else _own(chain, rows, self.bucket, buckets)
                 new.append(rows)
                 stored.append(mine)
@@ -159,58 +194,54 @@ class JoinState:
             if number is None or move is None:
                 continue
             chain = new.chains[number]
-            signs = [chain.signs[side].number(move.bits(old.signs[side].bits)) for side in range(2)]
+            signs = [new.number(move.bits(before.bits)) for new, before in zip(chain.signs, old.signs)]
             rows = [
                 (side, fitted(side, replace(some, signs=signs[side][some.signs]), chain))
                 for side, slices in enumerate(old.sides)
                 for _, runs in slices
                 for some in (kept.living() for kept in runs)
             ]
-            pairs = [
-                fitted_pairs(replace(p, signs=(signs[0][p.signs[0]], signs[1][p.signs[1]])), chain)
-                for p in old.union.waiting
-            ]
-            found.add(number, rows, pairs)
+            found.add(number, rows, [move_waiting(w, chain, move, signs) for w in old.union.waiting])
         new._restore(found, marks)
         return new
 
     def _restore(self, found: Fresh, marks: Marks) -> None:
         for number, chain in enumerate(self.chains):
             now = [marks[s] for s in chain.program.members[0].streams]
-            chain.restore(found.rows[number], found.pairs[number], now)
+            chain.restore(found.rows[number], found.waiting[number], now)
 
 
 class Fresh:
-    """Rows and pairs on the way to files, by chain."""
+    """Rows and results that wait, on the way to files, by chain."""
 
-    def __init__(self, chains: Sequence[Chain]) -> None:
+    def __init__(self, chains: Sequence[Sliced[Any]]) -> None:
         self.chains = chains
         self.rows: list[list[tuple[int, Rows]]] = [[] for _ in chains]
-        self.pairs: list[list[Pairs]] = [[] for _ in chains]
+        self.waiting: list[list[Any]] = [[] for _ in chains]
 
-    def add(self, number: int, rows: Iterable[tuple[int, Rows]], pairs: Iterable[Pairs]) -> None:
+    def add(self, number: int, rows: Iterable[tuple[int, Rows]], waiting: Iterable[Any]) -> None:
         """More of one chain."""
         self.rows[number] += rows
-        self.pairs[number] += pairs
+        self.waiting[number] += waiting
 
     def __len__(self) -> int:
         return sum(len(r) for some in self.rows for _, r in some) + sum(
-            p.times.size for some in self.pairs for p in some
+            w.times.size for some in self.waiting for w in some
         )
 
     def parts(self) -> Iterator[tuple[int, int, pa.RecordBatch]]:
-        """What is still needed: the kind of file, the watermark until when, and the packed rows or pairs."""
+        """What is still needed: the kind of file, the watermark until when, and what is in it."""
         for number, chain in enumerate(self.chains):
-            for side in range(2):
+            for side, signs in enumerate(chain.signs):
                 some = [chain.useful(side, rows) for s, rows in self.rows[number] if s == side]
                 if some and len(rows := concat(some)):
                     until = int(chain.needed_until(side, rows).max())
-                    yield number * PARTS + side, until, pack_rows(rows, chain.signs[side])
-            waiting = [p if chain.now is None else _due(p, chain.now) for p in self.pairs[number]]
-            waiting = [p for p in waiting if p.times.size]
+                    yield number * PARTS + side, until, pack_rows(rows, signs)
+            waiting = [w if chain.now is None else _due(w, chain.now) for w in self.waiting[number]]
+            waiting = [w for w in waiting if w.times.size]
             if waiting:
-                pairs = concat_pairs(waiting)
-                yield number * PARTS + 2, int(pairs.times.max()) + 1, pack_pairs(pairs, chain.signs)
+                all = chain.union.concat(waiting)
+                yield number * PARTS + WAITING, int(all.times.max()) + 1, pack_waiting(all, chain)
 
 
 def add_layer(
@@ -231,7 +262,7 @@ def add_layer(
         first = merged[0].first
         old = read_layers(place, merged, joins, fresh.chains)
         for number in range(len(fresh.chains)):
-            fresh.add(number, old.rows[number], old.pairs[number])
+            fresh.add(number, old.rows[number], old.waiting[number])
     files, untils = [], []
     for part, until, batch in fresh.parts():
         newest = int(batch.column("_time").to_numpy().max())
@@ -242,7 +273,7 @@ def add_layer(
     return (*kept, Layer(first, seq, max(untils), tuple(files), joins.version))
 
 
-def read_layers(place: str, layers: Iterable[Layer], joins: Joins, chains: Sequence[Chain]) -> Fresh:
+def read_layers(place: str, layers: Iterable[Layer], joins: Joins, chains: Sequence[Sliced[Any]]) -> Fresh:
     """What layers hold; CheckpointError where a file is missing or damaged."""
     found = Fresh(chains)
     transfers: dict[int, Transfer] = {}
@@ -257,13 +288,11 @@ def read_layers(place: str, layers: Iterable[Layer], joins: Joins, chains: Seque
             if to is None or move is None:
                 continue
             chain, batch = chains[to], read_file(place, file)
-            if part < 2:
+            if part < WAITING:
                 rows = unpack_rows(batch, chain.signs[part], chain.program.schemas[part], move)
                 found.add(to, [(part, fitted(part, rows, chain))], [])
             else:
-                columns = pair_schema(chain.program.sides, chain.program.schemas)
-                pairs = unpack_pairs(batch, chain.signs, columns, move)
-                found.add(to, [], [fitted_pairs(pairs, chain)])
+                found.add(to, [], [unpack_waiting(batch, chain, move)])
     return found
 
 
@@ -300,14 +329,15 @@ def _own(chain: Chain, rows: Rows, bucket: int, buckets: int) -> Rows | None:
     return rows.take(mine) if mine.size else None
 
 
-def _unpacked(chain: Chain, side: int, batches: Sequence[pa.RecordBatch]) -> Rows | None:
+def unpacked(chain: Sliced[Any], side: int, batches: Sequence[pa.RecordBatch]) -> Rows | None:
+    """Rows of one side, of several packed lots."""
     if not batches:
         return None
     schema = chain.program.schemas[side]
     return concat([unpack_rows(b, chain.signs[side], schema) for b in batches])
 
 
-def _due(pairs: Pairs, now: int) -> Pairs:
-    """The pairs that wait longer than this."""
-    later = pairs.times >= now
-    return pairs if later.all() else pairs.take(np.flatnonzero(later))
+def _due(found: W, now: int) -> W:
+    """The results that wait longer than this."""
+    later = found.times >= now
+    return found if later.all() else found.take(np.flatnonzero(later))

@@ -34,7 +34,7 @@ def unpack_rows(batch: pa.RecordBatch, signs: Signs, schema: pa.Schema, move: Mo
     place = batch.schema.get_field_index("_sign")
     numbers = pa.array(_numbers(batch.column(place), signs, move))
     rows = Rows.from_batch(batch.set_column(place, "_sign", numbers))
-    return Rows(rows.times, rows.signs, rows.values, _typed(rows.table, schema))
+    return Rows(rows.times, rows.signs, rows.values, typed(rows.table, schema))
 
 
 def pack_pairs(pairs: Pairs, signs: list[Signs]) -> pa.RecordBatch:
@@ -55,7 +55,7 @@ def unpack_pairs(
     own = ("_time", "_place", "_later", "_sign0", "_sign1")
     table = batch.select([n for n in batch.schema.names if n not in own])
     numbers = [_numbers(batch.column(f"_sign{side}"), signs[side], move) for side in range(2)]
-    return Pairs(times, places, (numbers[0], numbers[1]), later, _typed(table, schema))
+    return Pairs(times, places, (numbers[0], numbers[1]), later, typed(table, schema))
 
 
 def _bits(numbers: np.ndarray, signs: Signs) -> pa.Array:
@@ -73,7 +73,7 @@ def _numbers(bits: pa.Array, signs: Signs, move: Move | None) -> np.ndarray:
     return known[encoded.indices.to_numpy()]
 
 
-def _typed(table: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def typed(table: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The types that files may have changed (seconds become milliseconds), of the columns that are known."""
     wanted = pa.schema([schema.field(n) for n in table.schema.names if n in schema.names])
     if not wanted.names or table.schema.equals(wanted):

@@ -7,8 +7,9 @@ once, however many queries it serves.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Generic, Protocol, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -33,46 +34,60 @@ class Pairs:
         return Pairs(self.times[rows], self.places[rows], signs, self.later[rows], table)
 
 
-class Union:
-    """Pairs that wait for their turn."""
+class Waiting(Protocol):
+    """Joined rows with the time of each."""
 
-    def __init__(self) -> None:
-        self.waiting: list[Pairs] = []
+    @property
+    def times(self) -> np.ndarray:
+        """When each is a result."""
+        ...
 
-    def add(self, pairs: Pairs) -> None:
-        """Let pairs wait."""
-        self.waiting.append(pairs)
+    def take(self, rows: np.ndarray) -> Self:
+        """Some of them."""
+        ...
 
-    def release(self, now: int) -> tuple[Pairs, np.ndarray] | None:
-        """The pairs before this time, and the order of their times."""
+
+W = TypeVar("W", bound=Waiting)
+
+
+class Union(Generic[W]):
+    """Joined rows that wait for their turn; ``concat`` makes several lots one."""
+
+    def __init__(self, concat: Callable[[Sequence[W]], W]) -> None:
+        self.waiting: list[W] = []
+        self.concat = concat
+
+    def add(self, found: W) -> None:
+        """Let some wait."""
+        self.waiting.append(found)
+
+    def release(self, now: int) -> tuple[W, np.ndarray] | None:
+        """Those before this time, and the order of their times."""
         ready, waiting = [], []
-        for pairs in self.waiting:
-            due = pairs.times < now
+        for found in self.waiting:
+            due = found.times < now
             if due.all():
-                ready.append(pairs)
+                ready.append(found)
             elif due.any():
-                ready.append(pairs.take(np.flatnonzero(due)))
-                waiting.append(pairs.take(np.flatnonzero(~due)))
+                ready.append(found.take(np.flatnonzero(due)))
+                waiting.append(found.take(np.flatnonzero(~due)))
             else:
-                waiting.append(pairs)
+                waiting.append(found)
         self.waiting = waiting
         if not ready:
             return None
-        pairs = concat_pairs(ready)
-        return pairs, np.argsort(pairs.times, kind="stable")
-
-    def replace_windows(self, windows: Sequence[Windows]) -> None:
-        """Where the ranges are others, so are the places of pairs; some are now too old for any query."""
-        self.waiting = [placed(pairs, windows) for pairs in self.waiting]
+        found = self.concat(ready)
+        return found, np.argsort(found.times, kind="stable")
 
 
 def placed(pairs: Pairs, windows: Sequence[Windows]) -> Pairs:
-    """Pairs with their places among these ranges, without those that are too old for all of them."""
+    """Where the ranges are others, so are the places of pairs; some are now too old for any query."""
     ages = np.abs(pairs.later)
     first_is_older = pairs.later < 0
     places = np.where(first_is_older, windows[0].place_of(ages), windows[1].place_of(ages))
     longest = np.where(first_is_older, windows[0].ranges[-1], windows[1].ranges[-1])
-    return replace(pairs, places=places.astype(pairs.places.dtype)).take(np.flatnonzero(ages < longest))
+    moved = replace(pairs, places=places.astype(pairs.places.dtype))
+    return moved.take(np.flatnonzero(ages < longest))
 
 
 def columns(table: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -60,8 +60,19 @@ def find(saved: Saved, bucket: int) -> tuple[Any, Sequence[Layer], str]:
 
 
 def keep(saved: Saved, bucket: int, state: Held) -> None:
-    """Hold on to the state that a step made; the oldest are let go where they take too much memory."""
-    _held[saved.place, saved.about, bucket] = (saved.token, state)
+    """Hold on to the state that a step made."""
+    _hold(saved, bucket, saved.token, state)
+
+
+def put_back(saved: Saved, bucket: int, state: Held) -> None:
+    """Hold on to the state after the last step, which was only read."""
+    if saved.before is not None:
+        _hold(saved, bucket, saved.before, state)
+
+
+def _hold(saved: Saved, bucket: int, token: str, state: Held) -> None:
+    """Hold a state; the oldest are let go where they take too much memory."""
+    _held[saved.place, saved.about, bucket] = (token, state)
     size = sum(state.bytes for _, state in _held.values())
     while size > MOST_BYTES and _held:
         _, (_, oldest) = _held.popitem(last=False)

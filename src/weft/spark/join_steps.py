@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from weft.engine.versions import Version
 from weft.joins.adapt import Watch, better_ends
 from weft.joins.live import JoinRegistry, Moment
 from weft.joins.member import Key
+from weft.joins.multiway.book import OrderBook
 from weft.joins.rates import Rates
 from weft.joins.shape import mem_opt
 from weft.joins.state import Joins
@@ -25,9 +27,11 @@ from weft.query_json import join_from_dict
 from weft.spark.committing import Committing
 from weft.spark.failure import surfaced
 from weft.spark.inputs import NoRows
-from weft.spark.job import Outcome, one_task, outcome_of, plan_tasks
-from weft.spark.join_tasks import PASSED, JoinBucketTask, JoinMapTask, JoinStep, ResultsTask, passed
+from weft.spark.job import Outcome, Task, one_task, outcome_of
+from weft.spark.join_step import JoinStep
+from weft.spark.join_tasks import PASSED, JoinBucketTask, JoinMapTask, ResultsTask, passed
 from weft.spark.payload import ROWS, Parcel, from_batches
+from weft.spark.ring_tasks import RoundTask
 from weft.spark.session import shipping
 from weft.spark.step import Carried, Saved, Step
 from weft.spark.steps import layers_for
@@ -43,6 +47,11 @@ class JoinSteps(Committing[Joins]):
 
     registry: JoinRegistry
     cost = 0.0  # the rates of the streams are not known
+
+    @cached_property
+    def book(self) -> OrderBook:
+        """The join orders of joins of more than two streams."""
+        return OrderBook()
 
     def _fold(self, last: Manifest | None, version: int) -> Joins | None:
         rates = {watch.members[0].key: watch.rates for watch in self._watches}
@@ -104,14 +113,16 @@ class JoinSteps(Committing[Joins]):
         at = _moment(self.store.last)
         marks = {stream: at.marks.get(stream) for stream in self.program.streams}
         joined = replace(saved, layers=saved.layers[: self.buckets])
-        step = JoinStep(self.buckets, marks, at.results, self._lateness, until, joined)
+        orders = self.book.orders(self.program.programs)
+        step = JoinStep(self.buckets, marks, at.results, self._lateness, until, joined, orders)
+        tasks: list[Task] = [RoundTask(self._carried, step, n) for n in range(self.program.rounds - 1)]
+        tasks.append(JoinBucketTask(self._carried, step))
+        if self.program.results.entries:
+            tasks.append(ResultsTask(self._answering(saved, at, until)))
         with surfaced(), shipping(frame.sparkSession):
-            maps = JoinMapTask(self._carried, step, input)
-            job = plan_tasks(frame, maps, JoinBucketTask(self._carried, step), self.buckets)
-            if self.program.results.entries:
-                job = job.repartitionById(self.buckets, "bucket").mapInArrow(
-                    ResultsTask(self._answering(saved, at, until)), ROWS
-                )
+            job = frame.mapInArrow(JoinMapTask(self._carried, step, input), ROWS)
+            for task in tasks:
+                job = job.repartitionById(self.buckets, "bucket").mapInArrow(task, ROWS)
             parcels = list(from_batches([job.toArrow()]))
         if not parcels:  # Spark plans nothing at all for a frame without partitions
             return self._run(one_task(frame.sparkSession), NoRows(), saved, until)
@@ -132,6 +143,9 @@ class JoinSteps(Committing[Joins]):
         own = [passed(p) for p in parcels if p.tag <= PASSED] if aggregated else answered
         found = outcome_of(own, self.program.queries)
         bad = Seen(bad=sum(report["bad"] for report in found.reports))
+        if self.program.rounds > 1:
+            bad += Seen(bad=sum(report["round_bad"] for report in found.reports))
+            self.book.learn(self.program.programs, found.reports)
         for number, watch in enumerate(self._watches):
             for said in found.reports[0]["came"]:
                 watch.add(said[number], 0, 0)

@@ -11,8 +11,8 @@ from weft.engine.store import SliceStore
 from weft.errors import CheckpointError, JobError
 from weft.files import Files
 from weft.join_run import time_of
-from weft.joins.explain import ChainPlan, JoinPlan
 from weft.joins.live import JoinRegistry, Streams
+from weft.joins.plan import JoinPlan, SharedPlan
 from weft.joins.state import Joins
 from weft.optimize import LivePlanner
 from weft.query import JoinQuery
@@ -34,11 +34,12 @@ class JoinStream(Running[Joins]):
 
     @property
     def plan(self) -> JoinPlan:
-        """The chains that run, with what they should cost."""
-        return JoinPlan.of(self._steps.program.programs, self._steps.program.ends)
+        """The chains that run, and the joins of more streams, with what they should cost."""
+        joins = self._steps.program
+        return JoinPlan.of(joins.programs, joins.ends, self._steps.book)
 
-    def explain(self) -> list[ChainPlan]:
-        """The chains that run, one by one."""
+    def explain(self) -> list[SharedPlan]:
+        """What the plan has, one by one."""
         return list(self.plan.chains)
 
 

@@ -21,14 +21,16 @@ from weft.engine.partial import Seen, partial
 from weft.engine.sharing import total
 from weft.files import Chunk
 from weft.joins.adapt import said_of
-from weft.joins.chain import Chain
 from weft.joins.clock import Clock, Timed
 from weft.joins.feeds import feed_rows
-from weft.joins.state import PARTS, Joins, JoinState, Marks, add_layer, buckets_of, splits
+from weft.joins.sliced import Sliced
+from weft.joins.state import PARTS, Joins, add_layer, buckets_of, splits
 from weft.joins.stored import pack_rows
 from weft.spark import cache
+from weft.spark.join_step import JoinStep, state_of
 from weft.spark.payload import NOTE, Parcel, from_batches, note, to_batches, wrap
-from weft.spark.step import Carried, Saved
+from weft.spark.ring_tasks import FLYING, land, ring_report
+from weft.spark.step import Carried
 from weft.spark.tasks import BucketTask, Laps, attempt, one_batch, partition, tidy
 
 
@@ -40,34 +42,6 @@ class JoinInput(Protocol):
     ) -> Iterator[tuple[str, Chunk]]:
         """The task's rows, with the stream that they are of."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class JoinStep:
-    """One step: the streams' watermarks before it, and where the state is kept.
-
-    ``until``, where given, is every watermark after the step, whatever the rows say. ``results`` is the
-    watermark of the joins' results.
-    """
-
-    buckets: int
-    marks: Marks
-    results: int | None
-    lateness: int
-    until: int | None
-    saved: Saved
-
-    def marks_after(self, seen: Mapping[str, Seen]) -> Marks:
-        """The watermarks once these rows are in."""
-        if self.until is not None:
-            return dict.fromkeys(self.marks, self.until)
-        found = dict(self.marks)
-        for stream, some in seen.items():
-            if some.max_time is not None:
-                before = found[stream]
-                now = some.max_time - self.lateness
-                found[stream] = now if before is None else max(now, before)
-        return found
 
 
 @dataclass(frozen=True)
@@ -107,7 +81,7 @@ class JoinMapTask:
         for bucket in range(self.step.buckets):
             yield note(said, bucket=bucket, origin=origin)
 
-    def _shares(self, chain: Chain, side: int, timed: Timed, tag: int, origin: int) -> Iterator[Parcel]:
+    def _shares(self, chain: Sliced[Any], side: int, timed: Timed, tag: int, origin: int) -> Iterator[Parcel]:
         """The rows of one side of a chain that each bucket has to see."""
         rows = chain.rows(side, timed)
         if rows is None:
@@ -143,15 +117,16 @@ class JoinBucketTask:
         seen = {stream: sum((Seen(**n["seen"][stream]) for n in notes), Seen()) for stream in joins.streams}
         arrived: dict[tuple[int, int], list[pa.RecordBatch]] = {}
         for parcel in parcels:
-            if parcel.tag != NOTE:
+            if 0 <= parcel.tag < FLYING:
                 arrived.setdefault(divmod(parcel.tag, PARTS), []).append(one_batch(parcel.table))
         marks = step.marks_after(seen)
         laps.lap("gather")
-        state, how = self._state(joins, bucket)
+        state, how = state_of(joins, step, bucket)
         laps.lap("load")
         bad = sum(chain.counts.bad for chain in state.chains)
         pairs = [(chain.counts.near, chain.counts.found) for chain in state.chains]
-        results, fresh = state.step(arrived, marks, step.buckets)
+        flight = land(parcels, state, joins.rounds) if joins.rounds > 1 else None
+        results, fresh = state.step(arrived, marks, step.buckets, flight)
         laps.lap("join")
         known = [mark for mark in marks.values() if mark is not None]
         now = min(known) if known and len(known) == len(marks) else None
@@ -179,6 +154,8 @@ class JoinBucketTask:
             "bytes": state.bytes,
             "seconds": laps.laps,
         }
+        if flight is not None:
+            report |= ring_report(parcels, state)
         feeds = {id: results.pop(name) for name, id in joins.feeds.items() if name in results}
         mine = [note(report, bucket=bucket, origin=bucket)]
         for number, query in enumerate(joins.queries):
@@ -189,17 +166,6 @@ class JoinBucketTask:
             return
         yield from map(passed, mine)
         yield from self._partials(joins, feeds, now, bucket)
-
-    def _state(self, joins: Joins, bucket: int) -> tuple[JoinState, str]:
-        """The bucket's state after the last step, and how it was had."""
-        state, newer, how = cache.find(self.step.saved, bucket)
-        if state is None:
-            state = JoinState(joins, bucket)
-        elif state.joins.version != joins.version:
-            state = state.moved(joins, self.step.marks)
-        if how != "held":
-            state.catch_up(self.step.saved.place, newer, self.step.marks)
-        return state, how
 
     def _partials(
         self, joins: Joins, feeds: Mapping[str, pa.Table], now: int | None, bucket: int
@@ -218,7 +184,7 @@ class JoinBucketTask:
             yield from wrap(piece.table, bucket=piece.bucket, tag=piece.grouping, origin=bucket)
 
 
-def _all_pairs(chain: Chain, near: int, buckets: int) -> int:
+def _all_pairs(chain: Sliced[Any], near: int, buckets: int) -> int:
     """Pairs near enough in time: where rows are split by code, a bucket sees one share of one share."""
     return near * buckets if splits(chain.program) else near
 

@@ -53,9 +53,9 @@ class Parcel:
             return reader.read_all()
 
 
-def note(content: Any, *, bucket: int, origin: int) -> Parcel:
+def note(content: Any, *, bucket: int, origin: int, tag: int = NOTE) -> Parcel:
     """A note in JSON."""
-    return Parcel(bucket, NOTE, origin, pa.py_buffer(json.dumps(content).encode()))
+    return Parcel(bucket, tag, origin, pa.py_buffer(json.dumps(content).encode()))
 
 
 def wrap(table: pa.Table | pa.RecordBatch, *, bucket: int, tag: int, origin: int) -> Iterator[Parcel]:

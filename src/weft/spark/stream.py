@@ -78,6 +78,7 @@ def stream(
     checkpoint: str | os.PathLike[str] | None = None,
     trigger: str | None = None,
     buckets: int | None = None,
+    nodes: int | None = None,
     idle_timeout: str | datetime.timedelta | None = None,
     close_at_end: bool = False,
     on_progress: Callable[[Progress], Any] | None = None,
@@ -102,6 +103,7 @@ def stream(
     checkpoint: str | os.PathLike[str] | None = None,
     trigger: str | None = None,
     buckets: int | None = None,
+    nodes: int | None = None,
     idle_timeout: str | datetime.timedelta | None = None,
     close_at_end: bool = False,
     on_progress: Callable[[Progress], Any] | None = None,
@@ -130,6 +132,8 @@ def stream(
     reason and the watermark then. ``target_batch`` is how long a step over files should take: each takes as
     many files, of those that Spark has found, as the steps before say.
 
+    ``nodes`` are the nodes that the state of joins is spread over, as many as buckets where not given.
+
     Queries and joins may come and go while it runs (``Run.add``, ``drop``, ``replace``). A run that goes on
     with a checkpoint has the queries that were there at its end; those given here are compared with those
     given at the start before, and what has changed among them changes with the first batch.
@@ -153,7 +157,7 @@ def stream(
                 sink,
                 pace,
                 checkpoint,
-                buckets,
+                _nodes(nodes, buckets),
                 on_progress,
                 spark,
                 strict,
@@ -166,6 +170,8 @@ def stream(
         time = time if isinstance(time, str) else time_of(time, stream)
     if not isinstance(time, str):
         raise JobError("one stream has one time column; give time='ts'")
+    if nodes is not None:
+        raise JobError("nodes= is for joins of streams; window queries have buckets=")
     session = session_of(source, spark)
     if isinstance(source, DataFrame) and not source.isStreaming:
         raise JobError("this DataFrame is not a stream; make it with spark.readStream, or use weft.share")
@@ -241,6 +247,13 @@ def _stream_joins(
     steps = JoinSteps(session, registry, store, delivered, pace.lateness, named, buckets, base)
     writer = pace.writer(batches.frame, place)
     return JoinStream(writer, steps, batches, pace.idle, pace.close_at_end, on_progress, kept)
+
+
+def _nodes(nodes: int | None, buckets: int | None) -> int | None:
+    """Nodes are buckets: those of joins of more than two streams."""
+    if nodes is not None and buckets is not None and nodes != buckets:
+        raise JobError(f"nodes={nodes} and buckets={buckets} say different things; give one of them")
+    return buckets if nodes is None else nodes
 
 
 class _Pace(NamedTuple):

@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from weft.errors import JobError, NameTaken, QueryError, UnknownQuery, WeftError
-from weft.joins.explain import JoinPlan
+from weft.joins.plan import JoinPlan
 from weft.plain import plain, rows
 from weft.web.dashboard import Name, Where, add_dashboard, conditions
 from weft.web.limits import LIMIT, WAIT

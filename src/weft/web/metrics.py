@@ -15,7 +15,7 @@ from prometheus_client.core import (
     SummaryMetricFamily,
 )
 
-from weft.joins.explain import JoinPlan
+from weft.joins.plan import JoinPlan
 from weft.plan import Plan
 from weft.web.overview import watermark
 from weft.web.record import Record

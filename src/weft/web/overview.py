@@ -9,7 +9,7 @@ from importlib import metadata
 from typing import Any
 
 from weft.engine.program import Program
-from weft.joins.explain import JoinPlan
+from weft.joins.plan import JoinPlan
 from weft.plain import rows
 from weft.plan import Plan, Tree
 from weft.query import JoinQuery, Query

@@ -1,0 +1,57 @@
+"""What one job of joins is asked to do, and the state that a task of it begins with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from weft.engine.partial import Seen
+from weft.joins.multiway.join import MultiwayJoin
+from weft.joins.multiway.orders import Orders
+from weft.joins.state import Joins, JoinState, Marks
+from weft.spark import cache
+from weft.spark.step import Saved
+
+
+@dataclass(frozen=True, slots=True)
+class JoinStep:
+    """One step: the streams' watermarks before it, and where the state is kept.
+
+    ``until``, where given, is every watermark after the step, whatever the rows say. ``results`` is the
+    watermark of the joins' results. ``orders`` are the join orders of each join of more than two streams.
+    """
+
+    buckets: int
+    marks: Marks
+    results: int | None
+    lateness: int
+    until: int | None
+    saved: Saved
+    orders: tuple[Orders | None, ...] = ()
+
+    def marks_after(self, seen: Mapping[str, Seen]) -> Marks:
+        """The watermarks once these rows are in."""
+        if self.until is not None:
+            return dict.fromkeys(self.marks, self.until)
+        found = dict(self.marks)
+        for stream, some in seen.items():
+            if some.max_time is not None:
+                before = found[stream]
+                now = some.max_time - self.lateness
+                found[stream] = now if before is None else max(now, before)
+        return found
+
+
+def state_of(joins: Joins, step: JoinStep, bucket: int) -> tuple[JoinState, str]:
+    """A bucket's state after the last step, and how it was had."""
+    state, newer, how = cache.find(step.saved, bucket)
+    if state is None:
+        state = JoinState(joins, bucket)
+    elif state.joins.version != joins.version:
+        state = state.moved(joins, step.marks)
+    if how != "held":
+        state.catch_up(step.saved.place, newer, step.marks)
+    for chain, orders in zip(state.chains, step.orders):
+        if isinstance(chain, MultiwayJoin) and orders is not None:
+            chain.orders, chain.work = orders, {}
+    return state, how
