@@ -6,13 +6,14 @@ docs/benchmarks.md says what is measured, and what the figures mean.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import asdict, fields
 from itertools import product
 from math import log2
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+from join import calibrate as calibrate_joins
 from rich.console import Group
 from rich.table import Table
 
@@ -116,7 +117,11 @@ def run(quick: bool, progress: Progress) -> Result:
         fitted = fit_all(some)
         rows += [{"kind": name, **row} for row in fitted]
         techniques[name] = {row["technique"]: {cost: row[cost] for cost in COSTS} for row in fitted}
-    file = calibration.store({"machine": machine(), "constants": constants, "techniques": techniques})
+    progress("joins", steps, steps)
+    joins = asdict(calibrate_joins(100.0, 10 if quick else 40))
+    rows += [{"join": name, "comparisons": worth} for name, worth in joins.items()]
+    stored = {"machine": machine(), "constants": constants, "techniques": techniques, "joins": joins}
+    file = calibration.store(stored)
     return Result("calibrate", rows, figures(rows), [f"Stored in {file}."])
 
 
@@ -254,7 +259,7 @@ def figures(rows: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def render(result: Result) -> Group:
-    """The two tables as printed."""
+    """The three tables as printed."""
     constants = Table("constant", "ns", "of", title="Constants of the cost model")
     for row in result.rows:
         if "constant" in row:
@@ -266,4 +271,8 @@ def render(result: Result) -> Group:
         if "technique" in row:
             numbers = (f"{row[n]:,.3g}" for n in COSTS)
             costs.add_row(row["kind"], row["technique"], *numbers, f"{row['error']:.0%}")
-    return Group(constants, costs)
+    joins = Table("of a join", "comparisons", title="Chains of joins: what each is worth")
+    for row in result.rows:
+        if "join" in row:
+            joins.add_row(row["join"], f"{row['comparisons']:,.3g}")
+    return Group(constants, costs, joins)

@@ -18,7 +18,7 @@ from weft.joins.clock import Clock
 from weft.joins.member import Key, Member, member, merged
 from weft.joins.multiway.join import MultiwayJoin
 from weft.joins.plan import SharedPlan
-from weft.joins.rates import COMPARISONS, Costs
+from weft.joins.rates import Costs, calibrated
 from weft.query import JoinQuery, Query
 from weft.tables import Batch, Tables, TableSource, as_table
 from weft.window_group import Options, WindowGroup
@@ -54,7 +54,7 @@ class JoinRun:
         threads: int | None = None,
         strict: bool = False,
         chain: str | float = "mem-opt",
-        costs: Costs = COMPARISONS,
+        costs: Costs | None = None,
         tables: Mapping[str, TableSource] | None = None,
     ) -> None:
         self.time = time
@@ -65,7 +65,7 @@ class JoinRun:
             strict,
             parse_duration(lateness, "lateness"),
             chain,
-            costs,
+            costs or calibrated(),
             Tables(tables),
         )
         self.clocks: dict[str, Clock] = {}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -10,6 +12,7 @@ from join_cases import SCHEMA, SECOND, join
 from join_oracle import as_tuples, oracle, ordered
 from test_live_joins import World
 
+import weft
 from weft.join_run import JoinRun
 from weft.joins.adapt import better_ends
 from weft.joins.member import member
@@ -81,3 +84,21 @@ def test_what_is_about_as_good_stays(shape: str | float) -> None:
     best = better_ends(members, [[20 * SECOND]] * 2, assumed(members, 1000.0, 0.5), shape, COMPARISONS)
     assert best is not None
     assert better_ends(members, best, assumed(members, 1000.0, 0.5), shape, COMPARISONS) is None
+
+
+def test_chains_are_chosen_by_the_costs_of_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where running a slice costs nothing, there is one per range; where it costs much, there is one."""
+    text = ";".join(
+        f"SELECT a.x FROM a [RANGE '{n} s'], b [RANGE '{n} s'] WHERE a.x = b.x" for n in (10, 20, 30)
+    )
+    file = tmp_path / "costs.json"
+    monkeypatch.setenv("WEFT_COSTS", str(file))
+    slices = []
+    for system in (0.0, 1e9):
+        costs = {"probe": 1.0, "purge": 0.0, "route": 1.0, "system": system}
+        file.write_text(json.dumps({"format": 1, "joins": costs}))
+        run = weft.JoinRun(weft.sql(text), time="ts", chain="cpu-opt")
+        slices.append(len(run.explain()[0].ends[0]))
+    assert slices == [3, 1]

@@ -21,7 +21,7 @@ from weft.joins.feeds import fed, feed_schema, feeding
 from weft.joins.lines import Line
 from weft.joins.member import Key, Member, member, merged
 from weft.joins.program import JoinProgram, compile_joins
-from weft.joins.rates import COMPARISONS, Costs, Rates, assumed
+from weft.joins.rates import Costs, Rates, assumed, calibrated
 from weft.joins.rows import OWN
 from weft.joins.state import Joins, Marks
 from weft.optimize import LivePlanner
@@ -58,7 +58,7 @@ class Streams:
     strict: bool = False
     buckets: int = 1
     shape: str | float = "mem-opt"
-    costs: Costs = COMPARISONS
+    costs: Costs = field(default_factory=calibrated)
 
     def joins(
         self,

@@ -11,7 +11,7 @@ from weft.joins.member import check_sides, sharing
 from weft.joins.multiway.book import OrderBook
 from weft.joins.multiway.explain import MultiwayPlan, plan_multiway
 from weft.joins.program import JoinProgram
-from weft.joins.rates import COMPARISONS, Costs, assumed
+from weft.joins.rates import Costs, assumed, calibrated
 from weft.query import JoinQuery
 
 SharedPlan: TypeAlias = ChainPlan | MultiwayPlan
@@ -63,7 +63,7 @@ def plan_joins(
     queries: Sequence[JoinQuery],
     rate: float = 1000.0,
     shape: str | float = "mem-opt",
-    costs: Costs = COMPARISONS,
+    costs: Costs | None = None,
 ) -> list[SharedPlan]:
     """What some joins share at a rate, before anything is known of the streams.
 
@@ -79,5 +79,7 @@ def plan_joins(
         check_sides(members)
         rates = assumed(members, rate)
         two = len(members[0].sides) == 2
-        found.append(plan_chain(members, rates, shape, costs) if two else plan_multiway(members, rates))
+        found.append(
+            plan_chain(members, rates, shape, costs or calibrated()) if two else plan_multiway(members, rates)
+        )
     return found
