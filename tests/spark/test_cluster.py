@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import signal
 import subprocess
@@ -12,10 +13,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import psutil
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import trades
 
+import weft
 from weft.errors import JobError
 from weft.spark.cluster import Cluster
 
@@ -44,10 +47,18 @@ def cluster() -> Iterator[Cluster]:
         yield started
 
 
-def begin(place: Path, cluster: Cluster) -> subprocess.Popen[str]:
-    """``weft run`` on the cluster, over files of trades."""
-    (place / "job.toml").write_text(JOB)
-    (place / "queries.sql").write_text(trades.QUERIES)
+JOINS = """
+SELECT a.n AS a, b.n AS b, c.n AS c FROM a [RANGE '9 s'], b [RANGE '6 s'], c [RANGE '3 s']
+WHERE abs(a.x - b.x) < 2 AND b.x < c.x
+"""
+
+
+def begin(
+    place: Path, cluster: Cluster, job: str = JOB, queries: str = trades.QUERIES
+) -> subprocess.Popen[str]:
+    """``weft run`` on the cluster, over files of trades unless another job is given."""
+    (place / "job.toml").write_text(job)
+    (place / "queries.sql").write_text(queries)
     command = [sys.executable, "-m", "weft.cli", "run", str(place / "job.toml"), "--master", cluster.url]
     command[1:3] = ["-c", "from weft.cli import main; main()"]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -68,6 +79,38 @@ def test_a_job_runs_on_two_workers(cluster: Cluster, tmp_path: Path) -> None:
     assert running.returncode == 0, wrong
     assert '"seq": 2' in said
     assert trades.close(answers(tmp_path), trades.expected(rows))
+
+
+@pytest.mark.slow
+def test_three_streams_are_joined_on_two_workers(cluster: Cluster, tmp_path: Path) -> None:
+    """State is split by time over two nodes, and every row meets all of it, in two rounds per batch."""
+    start, streams = datetime.datetime(2024, 1, 1), {}
+    for number, name in enumerate("abc"):
+        places = range(40)
+        streams[name] = pa.table(
+            {
+                "ts": [start + datetime.timedelta(seconds=n + number / 3) for n in places],
+                "n": pa.array(places),
+                "x": pa.array([(7 * n + 3 * number) % 10 for n in places]),
+            }
+        )
+        for part in range(2):
+            (tmp_path / name).mkdir(exist_ok=True)
+            file = tmp_path / name / f"{part}.parquet"
+            pq.write_table(streams[name].slice(20 * part, 20), file)
+            os.utime(file, (part, part))  # Spark takes files in this order
+    sources = "".join(
+        f'[sources.{n}]\nkind = "files"\npath = "{n}"\nmax_files_per_batch = 1\n' for n in streams
+    )
+    running = begin(tmp_path, cluster, sources + JOB[JOB.index("[stream]") :], JOINS)
+    _, wrong = running.communicate(timeout=180)
+    assert running.returncode == 0, wrong
+    expected = weft.run(weft.sql(JOINS), streams, time="ts")["q1"].drop_columns("ts")
+    found = pq.read_table(tmp_path / "out" / "q1").select(expected.column_names)
+    assert expected.num_rows > 20
+    assert sorted(map(tuple, map(dict.values, found.to_pylist()))) == sorted(
+        map(tuple, map(dict.values, expected.to_pylist()))
+    )
 
 
 def below(cluster: Cluster, word: str) -> list[psutil.Process]:
