@@ -148,8 +148,8 @@ def test_peers_agree_and_are_summed_up(spark, monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_profile_shows_where_the_time_goes(spark, monkeypatch):
-    module = bench.load("profile")
+def test_a_breakdown_shows_where_the_time_goes(spark, monkeypatch):
+    module = bench.load("breakdown")
     for name, value in {"QUICK_COUNTS": (2,), "QUICK_ROWS": 200_000, "FILES": 3, "SMALL_BATCHES": 3}.items():
         monkeypatch.setattr(module, name, value)
     monkeypatch.setattr(module, "EVERY", 0.0005)

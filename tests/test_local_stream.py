@@ -126,7 +126,7 @@ def test_a_sink_that_fails_gets_no_further_step_and_is_closed():
 
 
 def table(*numbers: int) -> pa.Table:
-    return pa.table({"n": numbers})
+    return pa.table({"window_end": numbers, "n": numbers})
 
 
 def test_a_step_delivered_again_replaces_what_it_gave():

@@ -127,7 +127,11 @@ def right(place: Path) -> bool:
             r"cannot write '.*0000000001.json': .*No space left",
         ),
         ("engine.store", "manifests/0000000002", r"cannot write '.*': .*No space left.* not committed"),
-        ("sinks", "-0000000002.parquet", r"sink ParquetSink failed at step 2: .*No space left.* made again"),
+        (
+            "sinks.folders",
+            "-0000000002.parquet",
+            r"sink ParquetSink failed at step 2: .*No space left.* made again",
+        ),
     ],
     ids=["registry", "manifest", "sink"],
 )

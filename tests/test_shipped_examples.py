@@ -25,7 +25,7 @@ def test_a_job_runs(path: Path, tmp_path: Path) -> None:
     job = load(path)
     rows = job.source.rows // 10
     source = dataclasses.replace(job.source, rows=rows, rate=job.source.rate / 5, batches=2)
-    job = dataclasses.replace(job, source=source, sink=ToSeveral((ToJson(tmp_path),)))
+    job = dataclasses.replace(job, sources={"": source}, sink=ToSeveral((ToJson(tmp_path),)))
     launch.run(job, "local", Report(Console(quiet=True)))
     names = [query.name for query in sql(job.sql)]
     assert len(names) >= 8

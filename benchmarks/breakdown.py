@@ -78,7 +78,7 @@ def run(quick: bool, progress: Progress) -> Result:
         f"{rows:,} trades of 500 symbols in {FILES} files, a file per batch; "
         f"then {SMALL_BATCHES} batches of {SMALL_ROWS:,} rows."
     ]
-    return Result("profile", table, figures(table), notes)
+    return Result("breakdown", table, figures(table), notes)
 
 
 def in_process(folder: Path, count: int) -> dict[str, Any]:
