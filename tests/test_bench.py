@@ -137,7 +137,7 @@ def test_peers_agree_and_are_summed_up(spark, monkeypatch, tmp_path):
         result = module.run(True, lambda *step: None)
     finally:
         spark.conf.set("spark.sql.shuffle.partitions", before)
-    assert len(result.rows) == len(module.RIVALS) * 2 + 3
+    assert len(result.rows) == len(module.RIVALS) * 2 + 1
     assert all(row["results"] > 0 for row in result.rows)
     assert all(value > 0 for value in result.figures.values())
     assert [path.name for path in module.draw(result, tmp_path)] == ["peers.svg"]
