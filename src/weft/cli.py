@@ -134,12 +134,9 @@ def plan(
     if why in [q.name for q in joins]:
         print(next(c for c in chains if why in [m.name for m in c.members]))
         return
+    listed: dict[str, Any] = {"chains": [c.to_dict() for c in chains]} if joins else {}
     if joins and not asked:
-        print(
-            dumps({"chains": [c.to_dict() for c in chains]}, indent=2)
-            if json
-            else "\n\n".join(map(str, chains))
-        )
+        print(dumps(listed, indent=2) if json else "\n\n".join(map(str, chains)))
         return
     options: dict[str, Any] = {
         "rate": 1000.0 if rate is None else rate,
@@ -150,11 +147,7 @@ def plan(
     if strategy == "all":
         if svg or why or rows:
             raise JobError("--strategy all gives a table or --json; name one strategy to see its plan")
-        found = compare(asked, **options)
-        if json:
-            print(dumps([each.to_dict() for each in found], indent=2))
-        else:
-            out.print(_compared(found))
+        _compare(compare(asked, **options), json)
         return
     made = weft.plan(asked, strategy=strategy, **options)
     sampled = sample.sharing(made, sample.read_sample(rows), column) if rows else []
@@ -162,8 +155,7 @@ def plan(
         _write(svg, made.to_svg())
     elif json:
         shown: dict[str, Any] = {"sharing": [asdict(choice) for choice in sampled]} if rows else {}
-        shown |= {"chains": [c.to_dict() for c in chains]} if joins else {}
-        print(dumps(made.to_dict() | shown, indent=2))
+        print(dumps(made.to_dict() | shown | listed, indent=2))
     elif why:
         print(explain(made, why))
     else:
@@ -279,6 +271,14 @@ def bench(
         results.append(result)
     if json:
         benchmarks.save(results, json)
+
+
+def _compare(found: list[Compared], json: bool) -> None:
+    """Every strategy's plan beside the others."""
+    if json:
+        print(dumps([each.to_dict() for each in found], indent=2))
+    else:
+        out.print(_compared(found))
 
 
 def _compared(found: list[Compared]) -> Table:

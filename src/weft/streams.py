@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Iterator, Mapping
+from typing import TypedDict
 
 import pyarrow as pa
 
@@ -15,6 +16,15 @@ from weft.plan import Plan
 from weft.query import Query
 from weft.results import Results
 from weft.tables import Batch, TableSource
+
+
+class _Options(TypedDict):
+    """What every way to run takes."""
+
+    strategy: str
+    technique: str
+    threads: int | None
+    strict: bool
 
 
 def run(
@@ -53,6 +63,7 @@ def run(
         if isinstance(batches, Mapping) or not isinstance(time, str):
             raise JobError("a plan runs over one stream; give queries to run over several")
         return local.run(queries, batches, time, lateness, threads=threads, strict=strict, tables=tables)
+    options = _Options(strategy=strategy, technique=technique, threads=threads, strict=strict)
     asked = [built(q) for q in queries]
     plain = [q for q in asked if isinstance(q, Query)]
     if not isinstance(batches, Mapping):
@@ -60,42 +71,12 @@ def run(
             raise JobError(
                 "a join needs its streams by name; give {'temperature': batches, 'humidity': batches}"
             )
-        return local.run(
-            plain,
-            batches,
-            time,
-            lateness,
-            strategy=strategy,
-            technique=technique,
-            threads=threads,
-            strict=strict,
-            tables=tables,
-        )
+        return local.run(plain, batches, time, lateness, **options, tables=tables)
     if len(batches) == 1 and len(plain) == len(asked):
         ((stream, some),) = batches.items()
         column = time if isinstance(time, str) else time_of(time, stream)
-        return run(
-            plain,
-            some,
-            column,
-            lateness,
-            strategy=strategy,
-            technique=technique,
-            threads=threads,
-            strict=strict,
-            tables=tables,
-        )
-    runner = JoinRun(
-        asked,
-        time,
-        lateness,
-        strategy=strategy,
-        technique=technique,
-        threads=threads,
-        strict=strict,
-        chain=chain,
-        tables=tables,
-    )
+        return local.run(plain, some, column, lateness, **options, tables=tables)
+    runner = JoinRun(asked, time, lateness, **options, chain=chain, tables=tables)
     return _run_all(runner, batches)
 
 

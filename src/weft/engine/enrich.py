@@ -8,6 +8,7 @@ alone is computed once per row of the table.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
@@ -114,11 +115,9 @@ def _column(join: Join, table: pa.Table, name: str, type: pa.DataType) -> pa.Arr
         column = column.cast(given)
     if given == type:
         return column
-    try:
-        if {sql_type(given), sql_type(type)} <= NUMBERS or sql_type(given) == sql_type(type):
+    if {sql_type(given), sql_type(type)} <= NUMBERS or sql_type(given) == sql_type(type):
+        with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
             return column.cast(type)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        pass
     raise JobError(
         f"table {join.table!r}: the column {name!r} is {given} now, and was {type} when the queries began; "
         "give it the same type"

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, overload
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -141,14 +142,7 @@ def stream(
     if isinstance(source, Mapping):
         asked = queries.queries if isinstance(queries, Plan) else tuple(map(built, queries))
         if len(source) > 1 or any(isinstance(q, JoinQuery) for q in asked):
-            if any(isinstance(s, Ranged) for s in source.values()):
-                raise JobError(
-                    "joins on Spark read DataFrames or weft.Files, not Kafka or generated rows itself"
-                )
-            unfit: dict[str, object] = {"tables": tables, "late": late, "target_batch": target_batch}
-            for name, value in unfit.items():
-                if value:
-                    raise JobError(f"{name}= is for window queries over one stream; leave it out for joins")
+            _check_fit(source, tables=tables, late=late, target_batch=target_batch)
             pace = _pace(lateness, idle_timeout, trigger, close_at_end)
             return _stream_joins(
                 source,
@@ -183,23 +177,14 @@ def stream(
     store = SliceStore(place)
     buckets = store.last.buckets if store.last else check_buckets(buckets, session)
     sink, beside = as_sink(sink, session), Tables(tables)
-    given = queries if isinstance(queries, Plan) else None
-    planner = LivePlanner.of(given) if given else LivePlanner(strategy, technique, buckets)
     base = tuple(window_query(built(q)) for q in (queries.queries if isinstance(queries, Plan) else queries))
     check_names(base)
-    schema = columns_of(source)
-    before = store.version()
-    if before is None:
-        plan, origins, version = given or planner(base), None, 1
-    else:
-        before.check(schema, time, place)
-        plan = given if given and set(base) == set(before.queries) else planner(before.queries)
-        origins, version = before.origins, before.version
-    program = compile_plan(
-        plan, schema, time, strict, buckets, origins, version, tables=beside.schemas(plan.queries)
-    )
+    given = queries if isinstance(queries, Plan) else None
+    planner = LivePlanner.of(given) if given else LivePlanner(strategy, technique, buckets)
+    program = _program(store, given, base, planner, columns_of(source), time, strict, buckets, beside)
     accept = sink.check if isinstance(sink, CheckingSink) else None
     registry = Registry(program, planner, accept, beside.schemas)
+    before = store.version()
     if before is not None:
         registry.rebase(before.base, base)
     named = store.stream if kept is None else "run"
@@ -207,6 +192,39 @@ def stream(
     batches = _batches_of(source, session, steady)
     writer = pace.writer(batches.frame, place)
     return Run(writer, steps, batches, pace.idle, close_at_end, on_progress, kept)
+
+
+def _check_fit(source: Mapping[str, DataFrame | Files | Ranged], **unfit: object) -> None:
+    """Joins read files and DataFrames alone, and take none of what is for window queries."""
+    if any(isinstance(s, Ranged) for s in source.values()):
+        raise JobError("joins on Spark read DataFrames or weft.Files, not Kafka or generated rows itself")
+    for name, value in unfit.items():
+        if value:
+            raise JobError(f"{name}= is for window queries over one stream; leave it out for joins")
+
+
+def _program(
+    store: SliceStore,
+    given: Plan | None,
+    base: tuple[Query, ...],
+    planner: LivePlanner,
+    schema: pa.Schema,
+    time: str,
+    strict: bool,
+    buckets: int,
+    beside: Tables,
+) -> Program:
+    """What a run begins with: the queries given or, over a checkpoint, those that were there at its end."""
+    before = store.version()
+    if before is None:
+        plan, origins, version = given or planner(base), None, 1
+    else:
+        before.check(schema, time, store.place)
+        plan = given if given and set(base) == set(before.queries) else planner(before.queries)
+        origins, version = before.origins, before.version
+    return compile_plan(
+        plan, schema, time, strict, buckets, origins, version, tables=beside.schemas(plan.queries)
+    )
 
 
 def _batches_of(
