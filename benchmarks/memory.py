@@ -32,6 +32,7 @@ MINUTES, QUICK_MINUTES = 80, 64
 """Of event time: longer than the longest window, so that in the end nothing more comes to be kept."""
 
 QUERIES = 50
+import os; BUCKETS = int(os.environ.get("B", 2))
 RANGES, SLIDES = (5, 10, 15, 30, 45, 60), (1, 2, 5, 10)
 """In minutes."""
 
@@ -72,7 +73,7 @@ def in_fresh_process(keys: int, every: int, minutes: int) -> dict[str, Any]:
 
 def measure(keys: int, every: int, minutes: int, queries: int) -> dict[str, Any]:
     """Answer the queries over the stream; the peak of this process so far, and before the first row."""
-    program = compile_plan(weft.plan(weft.sql(questions(queries))), SCHEMA, "ts", buckets=2)
+    program = compile_plan(weft.plan(weft.sql(questions(queries))), SCHEMA, "ts", buckets=BUCKETS)
     stream = LocalRun(program, threads=2)
     empty, seconds, results, state = peak(), [], 0, (0, 0)
     for batch in batches(keys, every, minutes):

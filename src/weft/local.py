@@ -119,7 +119,7 @@ class LocalRun:
             late.open(late_tables(program.schema), "run")
         self.tables = tables if isinstance(tables, Tables) else Tables(tables)
         self.threads = threads or os.cpu_count() or 1
-        self.states = [State(program, bucket) for bucket in range(self.threads)]
+        self.states = [State(program, bucket) for bucket in range(max(self.threads, program.buckets))]
         self.seen = Seen()
         self.choices: list[Choice] = []
         self.partial_seconds = 0.0
@@ -183,7 +183,7 @@ class LocalRun:
         def shrink(chunk: pa.Table) -> tuple[Partials, float]:
             began = perf_counter()
             keep_late = self.late is not None
-            made = partial(chunk, self.program, self.watermark, self.threads, beside, keep_late)
+            made = partial(chunk, self.program, self.watermark, len(self.states), beside, keep_late)
             return made, perf_counter() - began
 
         pieces: list[Piece] = []
