@@ -11,8 +11,11 @@ import pyarrow as pa
 import weft
 from weft.aggregates import FUNCTIONS
 from weft.engine.compile import compile_plan
+from weft.engine.due import last_ends
 from weft.final import technique
 from weft.final.costs import candidates
+from weft.generate import trades
+from weft.workload import Question, sliding, text, varied
 
 
 def warm() -> float:
@@ -41,8 +44,8 @@ def warm() -> float:
             ):
                 continue
             call = "count(*)" if name == "count_star" else f"{name}({argument})"
-            text = f"SELECT {call} AS v FROM s [RANGE '60 s' SLIDE '25 s'] WHERE i > 1 GROUP BY k"
-            queries.append(weft.sql(text)[0].renamed(f"{name}_{number}"))
+            asked = f"SELECT {call} AS v FROM s [RANGE '60 s' SLIDE '25 s'] WHERE i > 1 GROUP BY k"
+            queries.append(weft.sql(asked)[0].renamed(f"{name}_{number}"))
     either = "(s < 'a' OR i > 3) AND (s > 'b' OR i < 9) AND s <> 'c' AND s IN ('d', 'e')"
     queries += weft.sql(f"-- name: either\nSELECT count(*) AS n FROM s [RANGE '60 s'] WHERE {either}")
     queries += weft.sql("-- name: rows\nSELECT k, count(*) AS n FROM s [ROWS 3 SLIDE 2] GROUP BY k")
@@ -56,6 +59,12 @@ def warm() -> float:
     by_time = "SELECT a.i FROM a [RANGE '60 s'], b [RANGE '30 s'] WHERE a.x < b.x"
     three = f"{join} AND c.x < b.x".replace("FROM a", "FROM c [RANGE '9 s'], a")
     weft.run(weft.sql(f"{join}; {by_time}; {three}"), dict.fromkeys("abc", table), time="ts")
+    # More rows, and groups busy and rare: what is shared, and how windows are found, is chosen by such counts.
+    median = Question("median", ("approx_median(price) AS v",), range=600, slide=60)
+    for questions in (sliding(8), varied(100), [median]):
+        weft.run(weft.sql(text(questions)), trades(300_000, rate=50), time="ts")
+    # On Spark, slices come out of Arrow, and so cannot be written to: another type to Numba.
+    last_ends([plan.queries[0].window], pa.array([0]).to_numpy())
     return time.perf_counter() - began
 
 
