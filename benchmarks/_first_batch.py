@@ -17,6 +17,9 @@ from typing import Any
 
 ENGINES = ("in-process", "stream")
 QUERIES = 64
+IN_TASKS = ("map", "gather", "load", "final", "save")
+"""The laps of a step on Spark that are weft's own; the rest of its job is Spark's."""
+
 COMPILED = re.compile(r"\[cache\] data saved to '[^']*?/([^/']+?)-\d+\.py[^']*'")
 """What Numba says of a kernel that it has compiled because no cache had it."""
 
@@ -31,13 +34,12 @@ def in_fresh_process(engine: str, folder: Path) -> dict[str, Any]:
     )
     if said.returncode:
         raise RuntimeError(f"{engine}: the process ended with {said.returncode}: {said.stderr[-2000:]}")
-    print(*[l for l in said.stderr.splitlines() if "breakdown" in l or "map" in l], sep="\n")
     compiled = sorted(set(COMPILED.findall(said.stdout + said.stderr)))
     return {"where": f"fresh, {engine}", "compiled": compiled, **json.loads(said.stdout.splitlines()[-1])}
 
 
 def measure(engine: str, folder: str) -> dict[str, Any]:
-    """Seconds to import weft, to make ready, and for the first, the second and a later step."""
+    """Seconds to import weft, to make ready, for the first two steps and for a later one."""
     began = time.perf_counter()
     import weft
     from weft.workload import sliding, text
@@ -45,36 +47,43 @@ def measure(engine: str, folder: str) -> dict[str, Any]:
     imported = time.perf_counter()
     queries = weft.sql(text(sliding(QUERIES)))
     ready, steps = (streamed if engine == "stream" else stepped)(queries, folder)
+    first, second, *later = steps
+    warm = {name: median(step[name] for step in later) for name in first}
     return {
         "queries": QUERIES,
         "import": imported - began,
         "ready": ready - imported,
-        "first": steps[0],
-        "second": steps[1],
-        "warm": median(steps[2:]),
+        "first": first,
+        "second": second,
+        "warm": warm,
     }
 
 
-def stepped(queries: Any, folder: str) -> tuple[float, list[float]]:
-    """In this process: when the plan was made, and the seconds of each step with its reading."""
+Step = dict[str, float]
+"""Seconds of a step, and of its tasks: weft's own code, where kernels run."""
+
+
+def stepped(queries: Any, folder: str) -> tuple[float, list[Step]]:
+    """In this process: when the plan was ready, and what each step took with its reading."""
     import weft
     from weft.engine.compile import compile_plan
     from weft.local import LocalRun
 
     schema = weft.Files(folder).stream_schema()
-    program = compile_plan(weft.plan(queries), schema, "ts", buckets=2)
-    run = LocalRun(program, threads=2)
-    clocks = [time.perf_counter()]
+    run = LocalRun(compile_plan(weft.plan(queries), schema, "ts", buckets=2), threads=2)
+    ready, steps = time.perf_counter(), []
     for file in sorted(Path(folder).iterdir()):
+        began = time.perf_counter()
         for table in weft.Files(str(file)):
             run.step(table)
-        clocks.append(time.perf_counter())
+        seconds = time.perf_counter() - began
+        steps.append({"step": seconds, "tasks": seconds})
     run.shutdown()
-    return clocks[0], [after - before for before, after in zip(clocks, clocks[1:])]
+    return ready, steps
 
 
-def streamed(queries: Any, folder: str) -> tuple[float, list[float]]:
-    """On Spark: when the stream was started, and the seconds of each step."""
+def streamed(queries: Any, folder: str) -> tuple[float, list[Step]]:
+    """On Spark: when the stream was started, and what each step took."""
     import weft
     from weft.sinks import MemorySink
 
@@ -90,9 +99,9 @@ def streamed(queries: Any, folder: str) -> tuple[float, list[float]]:
     )
     ready = time.perf_counter()
     stream.await_done()
-    for st in steps[:3]: print(st.seconds, dict(st.breakdown), file=sys.stderr)
     spark.stop()
-    return ready, [step.seconds for step in steps]
+    tasks = [sum(step.breakdown[lap] for lap in IN_TASKS) for step in steps]
+    return ready, [{"step": step.seconds, "tasks": spent} for step, spent in zip(steps, tasks)]
 
 
 if __name__ == "__main__":

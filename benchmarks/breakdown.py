@@ -2,6 +2,7 @@
 
 In one process a thread looks, every few milliseconds, at what the others are doing. On Spark every step of a
 stream says how long its parts took, and Spark how long its own logs did; docs/performance.md explains both.
+At last a fresh process of each kind says what its first step took against a later one.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from _first_batch import ENGINES, IN_TASKS, in_fresh_process
 from rich.console import Group
 from rich.table import Table
 
@@ -47,8 +49,7 @@ PHASES = (
 """Innermost call that is one of these says what a thread is doing."""
 
 INSIDE = ("list", "map", "gather", "load", "final", "save", "sink", "commit")
-IN_JOB = ("map", "gather", "load", "final", "save")
-"""What a step on Spark is made of; the rest of its job is Spark's."""
+"""What a step on Spark is made of."""
 
 LOGS = ("walCommit", "commitOffsets", "latestOffset", "queryPlanning", "getBatch")
 """What Spark itself does for every batch."""
@@ -57,7 +58,7 @@ LOGS = ("walCommit", "commitOffsets", "latestOffset", "queryPlanning", "getBatch
 def run(quick: bool, progress: Progress) -> Result:
     """Sample the one, add up the laps of the other."""
     rows, counts = (QUICK_ROWS, QUICK_COUNTS) if quick else (ROWS, COUNTS)
-    steps = 2 * len(counts) + 2
+    steps = 2 * len(counts) + 2 + len(ENGINES)
     spark = weft.session("local[*]", {"spark.driver.memory": "6g"})
     table: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="weft-bench-") as place:
@@ -71,8 +72,11 @@ def run(quick: bool, progress: Progress) -> Result:
         for number, count in enumerate(counts):
             progress(f"Spark stream, N = {count}", 1 + len(counts) + number, steps)
             table.append(streamed(spark, folder, "trades", count))
-        progress("small batches", steps - 1, steps)
+        progress("small batches", steps - 1 - len(ENGINES), steps)
         table.append(streamed(spark, folder, "few", 64))
+        for number, engine in enumerate(ENGINES):
+            progress(f"a fresh process, {engine}", steps - len(ENGINES) + number, steps)
+            table.append(in_fresh_process(engine, folder / "trades"))
         progress("done", steps, steps)
     notes = [
         f"{rows:,} trades of 500 symbols in {FILES} files, a file per batch; "
@@ -162,7 +166,7 @@ def laps_of(name: str, count: int, steps: list[Any], run: Any) -> dict[str, Any]
         return fmean(list(values) or [0.0])
 
     laps = {lap: mean(step.breakdown[lap] for step in steps) for lap in (*INSIDE, "job")}
-    laps["Spark's job"] = laps.pop("job") - sum(laps[lap] for lap in IN_JOB)
+    laps["Spark's job"] = laps.pop("job") - sum(laps[lap] for lap in IN_TASKS)
     batches = [each["durationMs"] for each in run._query.recentProgress if "addBatch" in each["durationMs"]]
     logs = {key: mean(each.get(key, 0) / 1000 for each in batches[2:]) for key in LOGS}
     whole = mean(each["triggerExecution"] / 1000 for each in batches[2:])
@@ -178,40 +182,73 @@ def laps_of(name: str, count: int, steps: list[Any], run: Any) -> dict[str, Any]
 
 
 def figures(table: list[dict[str, Any]]) -> dict[str, float]:
-    """Seconds of a step of few rows, of its batch and of Spark's logs; rows per second of the others."""
+    """Seconds of a step of few rows, of its batch and of Spark's logs; rows per second of the others; by how
+    many seconds a first step is slower than a later one."""
     small = next(row for row in table if row["where"] == "small batches")
     found = {"small_step": small["seconds"], "small_batch": small["batch"], "small_logs": small["logs"]}
     for row in table:
         if row["where"] == "stream":
             found[f"stream_rows_per_second_{row['queries']}"] = row["rows"] / row["seconds"]
+        if "first" in row:
+            name = "inprocess" if row["where"] == "fresh, in-process" else "stream"
+            for part in ("step", "tasks"):
+                found[f"first_{part}_{name}"] = row["first"][part] - row["warm"][part]
+            found[f"first_compiled_{name}"] = len(row["compiled"])
     return found
 
 
 def render(result: Result) -> Group:
-    """Shares of the time in one process, milliseconds of a step on Spark."""
-    shares = Table(title="In one process: where the threads were seen, in percent")
+    """Shares of the time in one process, milliseconds of a step on Spark and of a fresh process."""
+    fresh = [row for row in result.rows if "first" in row]
+    shares = [row for row in result.rows if "phases" in row]
+    laps = [row for row in result.rows if "laps" in row]
+    return Group(_shares(shares), _laps(laps), _fresh(fresh), *result.notes)
+
+
+def _shares(rows: list[dict[str, Any]]) -> Table:
+    table = Table(title="In one process: where the threads were seen, in percent")
     for heading in ("N", "seconds", "CPU s", "results", *(name for name, _ in PHASES), "other"):
-        shares.add_column(heading, justify="right")
-    laps = Table(title="A step on Spark, in milliseconds")
-    names = (*(lap for lap in INSIDE if lap not in IN_JOB), *IN_JOB, "Spark's job")
+        table.add_column(heading, justify="right")
+    for row in rows:
+        table.add_row(
+            str(row["queries"]),
+            f"{row['seconds']:.2f}",
+            f"{row['cpu']:.2f}",
+            f"{row['results']:,}",
+            *(f"{100 * share:.0f}" for share in row["phases"].values()),
+        )
+    return table
+
+
+def _laps(rows: list[dict[str, Any]]) -> Table:
+    table = Table(title="A step on Spark, in milliseconds")
+    names = (*(lap for lap in INSIDE if lap not in IN_TASKS), *IN_TASKS, "Spark's job")
     for heading in ("", "N", "rows", "step", *names, "batch", "of it logs"):
-        laps.add_column(heading, justify="right")
-    for row in result.rows:
-        if row["where"] == "in-process":
-            numbers = (f"{100 * share:.0f}" for share in row["phases"].values())
-            shares.add_row(
-                str(row["queries"]),
-                f"{row['seconds']:.2f}",
-                f"{row['cpu']:.2f}",
-                f"{row['results']:,}",
-                *numbers,
-            )
-        else:
-            spent = [row["seconds"], *(row["laps"][lap] for lap in names), row["batch"], row["logs"]]
-            laps.add_row(
-                row["where"],
-                str(row["queries"]),
-                f"{row['rows']:,.0f}",
-                *(f"{1000 * seconds:.0f}" for seconds in spent),
-            )
-    return Group(shares, laps, *result.notes)
+        table.add_column(heading, justify="right")
+    for row in rows:
+        spent = [row["seconds"], *(row["laps"][lap] for lap in names), row["batch"], row["logs"]]
+        table.add_row(
+            row["where"],
+            str(row["queries"]),
+            f"{row['rows']:,.0f}",
+            *(f"{1000 * seconds:.0f}" for seconds in spent),
+        )
+    return table
+
+
+def _fresh(rows: list[dict[str, Any]]) -> Table:
+    table = Table(title="A fresh process, in milliseconds: a step, and of it weft's own tasks")
+    for heading in ("", "N", "import", "ready", "first step", "second", "later", "kernels compiled"):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        table.add_row(
+            row["where"],
+            str(row["queries"]),
+            *(f"{1000 * row[each]:.0f}" for each in ("import", "ready")),
+            *(
+                f"{1000 * row[each]['step']:.0f}, {1000 * row[each]['tasks']:.0f}"
+                for each in ("first", "second", "warm")
+            ),
+            ", ".join(row["compiled"]) or "none",
+        )
+    return table

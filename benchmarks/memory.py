@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Iterator
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,7 +31,6 @@ MINUTES, QUICK_MINUTES = 80, 64
 """Of event time: longer than the longest window, so that in the end nothing more comes to be kept."""
 
 QUERIES = 50
-import os; BUCKETS = int(os.environ.get("B", 2))
 RANGES, SLIDES = (5, 10, 15, 30, 45, 60), (1, 2, 5, 10)
 """In minutes."""
 
@@ -73,7 +71,7 @@ def in_fresh_process(keys: int, every: int, minutes: int) -> dict[str, Any]:
 
 def measure(keys: int, every: int, minutes: int, queries: int) -> dict[str, Any]:
     """Answer the queries over the stream; the peak of this process so far, and before the first row."""
-    program = compile_plan(weft.plan(weft.sql(questions(queries))), SCHEMA, "ts", buckets=BUCKETS)
+    program = compile_plan(weft.plan(weft.sql(questions(queries))), SCHEMA, "ts", buckets=2)
     stream = LocalRun(program, threads=2)
     empty, seconds, results, state = peak(), [], 0, (0, 0)
     for batch in batches(keys, every, minutes):

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain
+from operator import methodcaller
 from time import perf_counter
 
 import pyarrow as pa
@@ -36,6 +37,9 @@ from weft.sinks import Sink
 from weft.tables import Batch, Tables, TableSource, as_table
 
 ROWS_AT_ONCE = 1 << 20
+MOST_CELLS = 1 << 21
+"""Cells of a bucket above which there are to be more buckets: work on one takes a few times its memory."""
+
 SMALL = 256
 """Rows of a result table below which many are copied into one."""
 
@@ -119,7 +123,7 @@ class LocalRun:
             late.open(late_tables(program.schema), "run")
         self.tables = tables if isinstance(tables, Tables) else Tables(tables)
         self.threads = threads or os.cpu_count() or 1
-        self.states = [State(program, bucket) for bucket in range(max(self.threads, program.buckets))]
+        self.states = [State(program, bucket) for bucket in range(self.threads)]
         self.seen = Seen()
         self.choices: list[Choice] = []
         self.partial_seconds = 0.0
@@ -277,6 +281,9 @@ class LocalRun:
             for name, table in answered.items():
                 results.setdefault(name, []).append(table)
         self.tree_seconds = tuple(total_spent[tree] / 1e9 for tree in range(len(self.program.trees)))
+        if self.state_rows > MOST_CELLS * len(self.states):
+            halve = methodcaller("halves", 2 * len(self.states))
+            self.states = [half for halves in self._pool.map(halve, self.states) for half in halves]
         return {name: pa.concat_tables(tables) for name, tables in results.items()}
 
     def _check(self, schema: pa.Schema) -> None:

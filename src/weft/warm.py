@@ -59,7 +59,7 @@ def warm() -> float:
     by_time = "SELECT a.i FROM a [RANGE '60 s'], b [RANGE '30 s'] WHERE a.x < b.x"
     three = f"{join} AND c.x < b.x".replace("FROM a", "FROM c [RANGE '9 s'], a")
     weft.run(weft.sql(f"{join}; {by_time}; {three}"), dict.fromkeys("abc", table), time="ts")
-    # More rows, and groups busy and rare: what is shared, and how windows are found, is chosen by such counts.
+    # More rows, and groups busy and rare: what is shared and how windows are found is chosen by such counts.
     median = Question("median", ("approx_median(price) AS v",), range=600, slide=60)
     for questions in (sliding(8), varied(100), [median]):
         weft.run(weft.sql(text(questions)), trades(300_000, rate=50), time="ts")

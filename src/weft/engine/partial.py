@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from functools import partial as partial_of
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -250,15 +249,7 @@ def _split(program: Program, number: int, keys: KeyIndex, shards: Shards, bucket
         return [Piece(bucket, number, whole) for bucket in grouping.buckets]
     if buckets == 1:
         return [Piece(0, number, whole)]
-    bucket = keys.buckets(buckets)[shards.group]
-    order = np.argsort(bucket, kind="stable")
-    bounds = np.searchsorted(bucket[order], np.arange(buckets + 1))
-    whole = whole.take(pa.array(order))
-    return [
-        Piece(b, number, whole.slice(low, high - low))
-        for b, (low, high) in enumerate(pairwise(bounds))
-        if high > low
-    ]
+    return Piece(0, number, whole).by_bucket(keys, shards.group, buckets)
 
 
 _known = threading.local()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +32,18 @@ class Piece:
     bucket: int
     grouping: int
     table: pa.RecordBatch
+
+    def by_bucket(self, keys: KeyIndex, group: np.ndarray, buckets: int) -> list[Piece]:
+        """A piece for each of so many buckets that has a partial; ``group`` are their groups in ``keys``."""
+        bucket = keys.buckets(buckets)[group]
+        order = np.argsort(bucket, kind="stable")
+        bounds = np.searchsorted(bucket[order], np.arange(buckets + 1))
+        whole = self.table.take(pa.array(order))
+        return [
+            Piece(b, self.grouping, whole.slice(low, high - low))
+            for b, (low, high) in enumerate(pairwise(bounds))
+            if high > low
+        ]
 
 
 @dataclass(slots=True)
@@ -292,6 +305,24 @@ class State:
         self.answered = watermark if self.answered is None else max(self.answered, watermark)
         for grouping in self.groupings:
             grouping.evict(self.answered)
+
+    def halves(self, buckets: int) -> list[State]:
+        """What it holds as the two buckets that it becomes when there are twice as many, ``buckets`` then.
+
+        What has no keys stays where it is. This one must not be used any more.
+        """
+        halves = {b: State(self.program, b) for b in (self.bucket, self.bucket + buckets // 2)}
+        for piece in self.snapshot():
+            grouping, pieces = self.program.groupings[piece.grouping], [piece]
+            if grouping.keys:
+                keys = KeyIndex(grouping.key_types)
+                group = keys.encode(piece.table.columns[: len(grouping.keys)])
+                pieces = piece.by_bucket(keys, group, buckets)
+            for each in pieces:
+                halves[each.bucket].absorb(each)
+        for half in halves.values():
+            half.answered = self.answered
+        return list(halves.values())
 
     def snapshot(self) -> list[Piece]:
         """Everything that is still needed, one piece per grouping that holds anything."""
