@@ -37,6 +37,9 @@ WARM_UP, SECONDS = 30.0, 90.0
 QUICK_WARM_UP, QUICK_SECONDS = 10.0, 10.0
 """From a stream's first step on: what is not counted, for windows fill, and what is."""
 
+LEAST = 4
+"""Steps that are counted, however slow they are."""
+
 TRIGGERS = {None: 0.0, "1 s": 1.0}
 PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99)
 SPARK = {"spark.driver.memory": "2g", "spark.sql.streaming.numRecentProgressUpdates": "10000"}
@@ -90,6 +93,10 @@ class Watch:
     def close(self) -> None:
         """Nothing to do."""
 
+    def since(self, moment: float) -> list[Step]:
+        """The steps whose rows were cut off at this moment or later."""
+        return [step for step in self.steps if (step.watermark or 0) / 1e6 >= moment]
+
 
 Engine = Callable[[Watch, str | None], AbstractContextManager[Any]]
 
@@ -131,13 +138,14 @@ def watched(engine: Engine, trigger: str | None, warm_up: float, seconds: float)
         while not watch.steps and stream.is_active:
             time.sleep(0.01)
         since = time.time() + warm_up
-        stream.await_done(warm_up + seconds)
+        while stream.is_active and (time.time() < since + seconds or len(watch.since(since)) < LEAST):
+            stream.await_done(0.1)
     return summed_up(watch, since) | spark_batches(stream, since)
 
 
 def summed_up(watch: Watch, since: float) -> dict[str, Any]:
     """Of the steps over rows since then: how fast they were, what was left to do, and the windows' delays."""
-    steps = [step for step in watch.steps if step.watermark is not None and step.watermark / 1e6 >= since]
+    steps = watch.since(since)
     cut = np.array([step.watermark / 1e6 for step in steps])
     came = np.array([watch.arrived[step.seq][0] for step in steps])
     ends = [watch.arrived[step.seq][1] for step in steps]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -154,12 +156,74 @@ def test_a_breakdown_shows_where_the_time_goes(spark, monkeypatch):
         monkeypatch.setattr(module, name, value)
     monkeypatch.setattr(module, "EVERY", 0.0005)
     result = module.run(True, lambda *step: None)
-    inside, stream, small = result.rows
+    inside, stream, small, *fresh = result.rows
     assert sum(inside["phases"].values()) == pytest.approx(1.0)
     assert inside["phases"]["partials"] > 0
     assert stream["laps"]["map"] > 0
     assert small["rows"] == 1000
-    assert set(result.figures) == {"small_step", "small_batch", "small_logs", "stream_rows_per_second_2"}
+    assert [row["where"] for row in fresh] == ["fresh, in-process", "fresh, stream"]
+    assert all(row["first"]["step"] >= row["first"]["tasks"] > 0 for row in fresh)
+    first = {
+        f"first_{of}_{where}" for of in ("step", "tasks", "compiled") for where in ("inprocess", "stream")
+    }
+    small_and_rows = {"small_step", "small_batch", "small_logs", "stream_rows_per_second_2"}
+    assert set(result.figures) == small_and_rows | first
+
+
+@pytest.mark.slow
+def test_latency_is_measured_on_both_engines(spark, monkeypatch, tmp_path):
+    module = bench.load("latency")
+    settings = {"QUICK_WARM_UP": 1.0, "QUICK_SECONDS": 1.0, "RATE": 1000, "TRIGGERS": {None: 0}}
+    for name, value in settings.items():
+        monkeypatch.setattr(module, name, value)
+    result = module.run(True, lambda *step: None)
+    for row in result.rows:
+        assert row["windows"] > 0
+        assert row["delay"]["p50"] > 0
+        assert row["delay"]["max"] <= row["waiting"]["max"] + row["working"]["max"]
+    assert [row["batch"] is None for row in result.rows] == [False, True]
+    assert {"spark_delay_p99", "inprocess_keeps_up"} < set(result.figures)
+    assert [path.name for path in module.draw(result, tmp_path)] == ["latency.svg"]
+    assert len(module.render(result).renderables) == 3
+
+
+def test_a_delay_is_waiting_for_the_step_and_work_on_it(monkeypatch):
+    module = bench.load("latency")
+    monkeypatch.setattr(module, "RATE", 10)
+    watch = module.Watch()
+    for seq, (cut, came, ends) in enumerate([(99, 100, [98]), (102, 103, [98, 101]), (105, 107, [104, 105])]):
+        watch.arrived[seq] = came, np.array(ends)
+        watch.steps.append(SimpleNamespace(seq=seq, watermark=cut * 1e6, rows=40, seconds=0.5, results=2))
+    found = module.summed_up(watch, since=100)
+    # Windows that end at 101, 104 and 105, cut off at 102, 105 and 105, and delivered at 103, 107 and 107.
+    assert (found["windows"], found["waiting"]["max"], found["working"]["max"]) == (3, 1, 2)
+    assert (found["delay"]["p50"], found["delay"]["max"]) == (2, 3)
+    assert (found["rows_per_second"], found["keeps_up"]) == (10, 1)
+    assert (found["backlog_rows"], found["backlog_growth"]) == (20, 2)
+
+
+def test_what_comes_is_taken_at_intervals():
+    module = bench.load("latency")
+    before = time.time()
+    taken = module.at_intervals(iter("ab"), 0.01)
+    assert (next(taken), next(taken)) == ("a", "b")
+    assert time.time() >= before // 0.01 * 0.01 + 0.019
+
+
+@pytest.mark.slow
+def test_memory_is_measured_in_processes_of_their_own(monkeypatch):
+    module = bench.load("memory")
+    for name, value in {"QUICK_KEYS": (300,), "MINUTES": 6, "QUERIES": 5}.items():
+        monkeypatch.setattr(module, name, value)
+    result = module.run(True, lambda *step: None)
+    sparse, dense = result.rows
+    assert (sparse["cells"], dense["cells"]) == (6 * 20, 6 * 300)
+    assert all(row["peak_bytes"] >= row["empty_bytes"] > row["state_bytes"] > 0 for row in result.rows)
+    assert all(value > 0 for value in result.figures.values() if value)
+    assert module.render(result).renderables[0].row_count == 2
+    monkeypatch.setattr(module, "QUERIES", 10_000)
+    with pytest.raises(RuntimeError, match="300 keys: the process ended with 1"):
+        module.in_fresh_process(300, 1, 6)
 
 
 def test_minutes_are_for_those_that_can_go_on(place):

@@ -22,7 +22,7 @@ from weft.engine.program import Axis, Grouping, Program
 from weft.engine.signature import unpack
 from weft.engine.waiting import Waiting
 
-MOST_DEAD = 0.25
+MOST_DEAD = 0.125
 
 
 @dataclass(frozen=True, slots=True)
