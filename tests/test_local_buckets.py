@@ -25,7 +25,7 @@ QUERIES = """
 rows = st.tuples(
     st.integers(0, 60),
     st.sampled_from([None, "a", "b", "c", "d"]),
-    st.sampled_from([None, 0.0, 1.5, float("nan")]),
+    st.sampled_from([None, 0.0, -0.0, 1.5, float("nan")]),
     st.integers(0, 9) | st.none(),
 )
 
@@ -38,7 +38,9 @@ def answered(batches, most_cells):
         run = local.LocalRun(compile_plan(plan, SCHEMA, "ts", buckets=2), lateness=10_000_000, threads=2)
         steps = [*(run.step(batch) for batch in batches), run.close()]
         run.shutdown()
-    found = [(name, repr(row)) for step in steps for name, table in step.items() for row in table.to_pylist()]
+    rows = [(name, row) for step in steps for name, table in step.items() for row in table.to_pylist()]
+    # Which of the zeros stands for their group depends on what this thread saw first.
+    found = [(name, repr(row).replace("-0.0", "0.0")) for name, row in rows]
     return sorted(found), sorted(state.bucket for state in run.states)
 
 

@@ -282,9 +282,16 @@ class LocalRun:
                 results.setdefault(name, []).append(table)
         self.tree_seconds = tuple(total_spent[tree] / 1e9 for tree in range(len(self.program.trees)))
         if self.state_rows > MOST_CELLS * len(self.states):
-            halve = methodcaller("halves", 2 * len(self.states))
-            self.states = [half for halves in self._pool.map(halve, self.states) for half in halves]
+            self._halve()
         return {name: pa.concat_tables(tables) for name, tables in results.items()}
+
+    def _halve(self) -> None:
+        """Go on in twice as many buckets; what each held is let go before the next is halved."""
+        count, old = 2 * len(self.states), self.states
+        self.states = []
+        while old:
+            some = [old.pop() for _ in range(min(self.threads, len(old)))]
+            self.states += chain.from_iterable(self._pool.map(methodcaller("halves", count), some))
 
     def _check(self, schema: pa.Schema) -> None:
         for name in self.program.columns:
