@@ -165,7 +165,7 @@ class Answers:
 
     def tables(self) -> Iterator[tuple[Entry, pa.Table]]:
         """Each query's windows that hold a row."""
-        keys, times = self.view.grouping.keys.decode(self.runs.group), self._times()
+        keys, times = self.runs.keys(self.view.grouping.keys), self._times()
         for place, (first, last) in enumerate(self.alike):
             inside, query = self.runs.part(first, last), self.entries[first].query
             if inside.start == inside.stop:

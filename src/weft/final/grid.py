@@ -3,8 +3,7 @@
 A slice is a row with a state for each group, the neutral one where a group has no cell. A window takes the
 same few rows for every group: its answers are those rows combined, read and written in the order of memory.
 Where taking back is exact they are the difference of two rows of prefixes. Elsewhere rows are cut into
-blocks as in
-``bulk``, each with its prefixes and suffixes, and with a disjoint sparse table over the totals of blocks.
+blocks as in ``bulk``, each with its prefixes and suffixes, and a disjoint sparse table over their totals.
 
     windows over groups a b c           rows of a grid
     a  |--cell--cell--cell-->           slice 0   a b c

@@ -24,6 +24,7 @@ from weft.engine.program import Program
 from weft.engine.sharing import Choice, total
 from weft.engine.state import Piece, State, merge_pieces
 from weft.files import Chunk
+from weft.memory import keep_memory
 from weft.spark import cache
 from weft.spark.payload import LATE, NOTE, REJECTED, Parcel, from_batches, note, to_batches, wrap
 from weft.spark.step import Carried, Step
@@ -197,11 +198,12 @@ def attempt() -> int:
 
 
 def tidy(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """After a task's last batch, keep Spark's ``gc.collect()`` from walking through all that was loaded.
+    """Keep memory for the next tasks, and Spark's ``gc.collect()`` after one from walking through all of it.
 
     What imports and compiled kernels brought lives as long as the worker. Once collecting takes long,
     what is left after it is set aside for good; only garbage in cycles would stay, and that is gone by then.
     """
+    keep_memory()
     yield from batches
     began = time.perf_counter()
     gc.collect()
