@@ -109,7 +109,9 @@ class View:
         # Starts are in order, and some may be equal by now.
         new = np.ones(len(starts), dtype=np.bool_)
         new[1:] = starts[1:] > starts[:-1]
-        edges, at = starts[new], (np.cumsum(new) - 1)[self.cells.slice]
+        edges, at = starts[new], self.cells.slice
+        if not new.all():
+            at = (np.cumsum(new) - 1)[at]
         # Cells can be taken as they are, by all, unless signatures or finer edges split the tree's slices.
         self._spread: Spread | None = None
         group = self.cells.group

@@ -39,7 +39,7 @@ class Region:
     """The cells of one predicate, ordered by group and time.
 
     ``bounds`` says where each group's cells begin, and the end; ``at`` has the slice of each cell, of those
-    that start at ``edges``.
+    that start at ``edges``. A group may have several cells in a slice.
     """
 
     def __init__(self, bounds: np.ndarray, group: np.ndarray, at: np.ndarray, edges: np.ndarray) -> None:
@@ -253,10 +253,8 @@ class Gridded(Runs):
         self._kept: np.ndarray | None = None
         empty = 0
         for each in self._instances:
-            region = each.region
-            _fill(each.start, each.end, each.rows(self._room), len(region), self.start, self.end)
-            if region.cells < len(region.edges) * len(region):
-                empty += _count_empty(region.table, each.begins, each.ends)
+            _fill(each.start, each.end, each.rows(self._room), len(each.region), self.start, self.end)
+            empty += _count_empty(each.region.table, each.begins, each.ends)
         self.bounds = self._room
         if empty:
             kept = np.ones(self._room[-1], dtype=np.bool_)
