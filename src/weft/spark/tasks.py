@@ -22,7 +22,7 @@ from weft.engine.layers import add_layer
 from weft.engine.partial import Seen, partial
 from weft.engine.program import Program
 from weft.engine.sharing import Choice, total
-from weft.engine.state import Piece, State, merge_pieces
+from weft.engine.state import Piece, State, one_piece_each
 from weft.files import Chunk
 from weft.memory import keep_memory
 from weft.spark import cache
@@ -110,7 +110,7 @@ class BucketTask:
         clock.lap("gather")
         state, how = State(program, bucket), "new"
         if step.saved:
-            pieces = _one_each(pieces, program)
+            pieces = one_piece_each(pieces, program)
             state, how = cache.take(step.saved, bucket, step.watermark, program)
         clock.lap("load")
         spent: Counter[int] = Counter()
@@ -156,13 +156,7 @@ class _Gathered:
             self.new, self.settled = 0, sum(p.table.num_rows for p in self.pieces)
 
     def merged(self) -> list[Piece]:
-        return _one_each(self.pieces, self.program)
-
-
-def _one_each(pieces: list[Piece], program: Program) -> list[Piece]:
-    """One piece per bucket and grouping."""
-    count = Counter((p.bucket, p.grouping) for p in pieces)
-    return merge_pieces(pieces, program) if any(n > 1 for n in count.values()) else pieces
+        return one_piece_each(self.pieces, self.program)
 
 
 def one_batch(table: pa.Table) -> pa.RecordBatch:
