@@ -109,7 +109,9 @@ class View:
         # Starts are in order, and some may be equal by now.
         new = np.ones(len(starts), dtype=np.bool_)
         new[1:] = starts[1:] > starts[:-1]
-        edges, at = starts[new], (np.cumsum(new) - 1)[self.cells.slice]
+        edges, at = starts[new], self.cells.slice
+        if not new.all():
+            at = (np.cumsum(new) - 1)[at]
         # Cells can be taken as they are, by all, unless signatures or finer edges split the tree's slices.
         self._spread: Spread | None = None
         group = self.cells.group
@@ -165,7 +167,7 @@ class Answers:
 
     def tables(self) -> Iterator[tuple[Entry, pa.Table]]:
         """Each query's windows that hold a row."""
-        keys, times = self.view.grouping.keys.decode(self.runs.group), self._times()
+        keys, times = self.runs.keys(self.view.grouping.keys), self._times()
         for place, (first, last) in enumerate(self.alike):
             inside, query = self.runs.part(first, last), self.entries[first].query
             if inside.start == inside.stop:

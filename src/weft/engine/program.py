@@ -153,12 +153,14 @@ class Program:
 
     @cached_property
     def edges(self) -> dict[tuple[int, int], tuple[Progression, ...]]:
-        """Where the queries of each grouping and predicate need their rows cut."""
+        """Where the queries of each grouping and predicate need their rows cut; equal ones are one object."""
         needed: dict[tuple[int, int], list[Progression]] = {}
         for entry in self.entries:
             cut = SLICERS[self.trees[entry.tree].slicer]
             needed.setdefault((entry.grouping, entry.predicate), []).extend(cut(entry.query.window))
-        return {where: reduce_progressions(some) for where, some in needed.items()}
+        reduced = {where: reduce_progressions(some) for where, some in needed.items()}
+        known = {self.progressions: self.progressions}
+        return {where: known.setdefault(edges, edges) for where, edges in reduced.items()}
 
     @cached_property
     def rosters(self) -> tuple[Roster, ...]:

@@ -14,9 +14,11 @@ from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
+import pyarrow as pa
 from numba import njit
 
 from weft.aggregates import Monoid
+from weft.engine.keys import KeyIndex
 from weft.final.grid import answer_grid
 from weft.final.registry import AUTO, Choice
 
@@ -37,7 +39,7 @@ class Region:
     """The cells of one predicate, ordered by group and time.
 
     ``bounds`` says where each group's cells begin, and the end; ``at`` has the slice of each cell, of those
-    that start at ``edges``.
+    that start at ``edges``. A group may have several cells in a slice.
     """
 
     def __init__(self, bounds: np.ndarray, group: np.ndarray, at: np.ndarray, edges: np.ndarray) -> None:
@@ -147,12 +149,11 @@ def ask(regions: Sequence[Region], region: np.ndarray, windows: Windows, due: Du
 
 
 class Runs(ABC):
-    """The due windows of some queries that hold a row, by query and time: group, start and end.
+    """The due windows of some queries that hold a row, by query and time: their starts and ends.
 
     Those of query n are from ``bounds[n]`` to ``bounds[n + 1]``.
     """
 
-    group: np.ndarray
     start: np.ndarray
     end: np.ndarray
     bounds: np.ndarray
@@ -165,6 +166,15 @@ class Runs(ABC):
     @abstractmethod
     def cells(self) -> tuple[np.ndarray, np.ndarray]:
         """The first cell of each run, and the one after its last."""
+
+    @property
+    @abstractmethod
+    def group(self) -> np.ndarray:
+        """The group of each run."""
+
+    def keys(self, index: KeyIndex) -> list[pa.Array]:
+        """The columns of the keys of their groups."""
+        return index.decode(self.group)
 
     def combine(
         self, by: Choice, monoid: Monoid, states: np.ndarray, some: Sequence[tuple[int, int]]
@@ -239,21 +249,19 @@ class Gridded(Runs):
         for each in self._instances:
             self._sizes += np.bincount(each.query, minlength=len(self._sizes)) * len(each.region)
         self._room = np.concatenate([[0], np.cumsum(self._sizes)])
-        self.group, self.start, self.end = (np.empty(self._room[-1], dtype=np.int64) for _ in range(3))
+        self.start, self.end = (np.empty(self._room[-1], dtype=np.int64) for _ in range(2))
         self._kept: np.ndarray | None = None
         empty = 0
         for each in self._instances:
-            rows, region = each.rows(self._room), each.region
-            _fill(region.groups, each.start, each.end, rows, self.group, self.start, self.end)
-            if region.cells < len(region.edges) * len(region):
-                empty += _count_empty(region.table, each.begins, each.ends)
+            _fill(each.start, each.end, each.rows(self._room), len(each.region), self.start, self.end)
+            empty += _count_empty(each.region.table, each.begins, each.ends)
         self.bounds = self._room
         if empty:
             kept = np.ones(self._room[-1], dtype=np.bool_)
             for each in self._instances:
                 _mark_empty(each.region.table, each.begins, each.ends, each.rows(self._room), kept)
             self._kept = np.flatnonzero(kept)
-            self.group, self.start, self.end = (c[kept] for c in (self.group, self.start, self.end))
+            self.start, self.end = self.start[self._kept], self.end[self._kept]
             self.bounds = np.searchsorted(self._kept, self._room)
 
     @cached_property
@@ -262,6 +270,20 @@ class Gridded(Runs):
         for each in self._instances:
             _look_up(each.region.table, each.begins, each.ends, each.rows(self._room), low, high)
         return (low, high) if self._kept is None else (low[self._kept], high[self._kept])
+
+    @cached_property
+    def group(self) -> np.ndarray:
+        group = np.empty(self._room[-1], dtype=np.int64)
+        for each in self._instances:
+            _repeat(each.region.groups, each.rows(self._room), group)
+        return group if self._kept is None else group[self._kept]
+
+    def keys(self, index: KeyIndex) -> list[pa.Array]:
+        if self._kept is not None or len(self._instances) > 1:
+            return super().keys(index)
+        (each,) = self._instances
+        columns = index.decode(each.region.groups)
+        return [pa.concat_arrays([column] * max(len(each.query), 1))[: self._room[-1]] for column in columns]
 
     def combine(
         self, by: Choice, monoid: Monoid, states: np.ndarray, some: Sequence[tuple[int, int]]
@@ -291,13 +313,17 @@ class Searched(Runs):
 
     def __init__(self, asked: Asked) -> None:
         found = [_search(asked, query) for query in range(len(asked.region))]
-        low, high, self.group, self.start, self.end = (np.concatenate(column) for column in zip(*found))
-        self._cells = low, high
+        low, high, group, self.start, self.end = (np.concatenate(column) for column in zip(*found))
+        self._cells, self._group = (low, high), group
         self.bounds = np.cumsum([0, *(len(low) for low, *_ in found)])
 
     @property
     def cells(self) -> tuple[np.ndarray, np.ndarray]:
         return self._cells
+
+    @property
+    def group(self) -> np.ndarray:
+        return self._group
 
 
 def _search(asked: Asked, query: int) -> tuple[np.ndarray, ...]:
@@ -334,12 +360,18 @@ def _tabulate(bounds, at, table):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _fill(groups, starts, ends, rows, group, start, end):  # type: ignore[no-untyped-def]
-    """The groups and times of all windows."""
+def _fill(starts, ends, rows, groups, start, end):  # type: ignore[no-untyped-def]
+    """The times of all windows, for so many groups each."""
+    for w in range(rows.size):
+        for row in range(rows[w], rows[w] + groups):
+            start[row], end[row] = starts[w], ends[w]
+
+
+@njit(cache=True, nogil=True)
+def _repeat(groups, rows, group):  # type: ignore[no-untyped-def]
     for w in range(rows.size):
         for g in range(groups.size):
-            row = rows[w] + g
-            group[row], start[row], end[row] = groups[g], starts[w], ends[w]
+            group[rows[w] + g] = groups[g]
 
 
 @njit(cache=True, nogil=True)

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from weft.aggregates import States
 from weft.aggregates.monoid import merge
@@ -23,6 +24,9 @@ from weft.engine.signature import unpack
 from weft.engine.waiting import Waiting
 
 MOST_DEAD = 0.125
+
+MOST_SHARED = 0.25
+"""Of the cells of pieces, those in slices of several, above which the pieces are merged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +40,8 @@ class Piece:
     def by_bucket(self, keys: KeyIndex, group: np.ndarray, buckets: int) -> list[Piece]:
         """A piece for each of so many buckets that has a partial; ``group`` are their groups in ``keys``."""
         bucket = keys.buckets(buckets)[group]
-        order = np.argsort(bucket, kind="stable")
-        bounds = np.searchsorted(bucket[order], np.arange(buckets + 1))
+        order = order_by((bucket, buckets))
+        bounds = np.cumsum([0, *np.bincount(bucket, minlength=buckets)])
         whole = self.table.take(pa.array(order))
         return [
             Piece(b, self.grouping, whole.slice(low, high - low))
@@ -333,6 +337,36 @@ class State:
             if grouping.rows:
                 pieces.append(Piece(self.bucket, number, grouping.table()))
         return pieces
+
+
+def one_piece_each(pieces: Sequence[Piece], program: Program) -> list[Piece]:
+    """One piece per bucket and grouping; equal cells are combined where many slices are in several pieces."""
+    together: dict[tuple[int, int], list[Piece]] = {}
+    for piece in pieces:
+        together.setdefault((piece.bucket, piece.grouping), []).append(piece)
+    made: list[Piece] = []
+    for where, some in together.items():
+        if len(some) == 1:
+            made += some
+        elif len({p.table.schema for p in some}) > 1 or _overlap(some):
+            # The same column may have a dictionary here and none there.
+            made += merge_pieces(some, program)
+        else:
+            whole = pa.Table.from_batches([p.table for p in some]).unify_dictionaries().combine_chunks()
+            made.append(Piece(*where, whole.to_batches()[0]))
+    return made
+
+
+def _overlap(pieces: Sequence[Piece]) -> bool:
+    """Whether many cells are in slices that another piece has, too."""
+    slices = pa.concat_tables(
+        pa.Table.from_struct_array(p.table.column("slice_start").value_counts()) for p in pieces
+    )
+    cells = slices.group_by("values").aggregate([("counts", "sum"), ("counts", "count")])
+    shared = cells.filter(pc.greater(cells["counts_count"], 1))
+    return int(pc.sum(shared["counts_sum"]).as_py() or 0) > MOST_SHARED * sum(
+        p.table.num_rows for p in pieces
+    )
 
 
 def merge_pieces(pieces: Sequence[Piece], program: Program) -> list[Piece]:

@@ -3,8 +3,7 @@
 A slice is a row with a state for each group, the neutral one where a group has no cell. A window takes the
 same few rows for every group: its answers are those rows combined, read and written in the order of memory.
 Where taking back is exact they are the difference of two rows of prefixes. Elsewhere rows are cut into
-blocks as in
-``bulk``, each with its prefixes and suffixes, and with a disjoint sparse table over the totals of blocks.
+blocks as in ``bulk``, each with its prefixes and suffixes, and a disjoint sparse table over their totals.
 
     windows over groups a b c           rows of a grid
     a  |--cell--cell--cell-->           slice 0   a b c
@@ -94,7 +93,7 @@ def _block_kernel(code: int, width: int) -> Kernel:
         groups = bounds.size - 1
         size, inside = slices * groups * width, (1 << shift) - 1
         prefix, suffix, table = room[size:], room[2 * size :], room[3 * size :]
-        _lay_out(width, states, bounds, at, slices, neutral, room)
+        _lay_out(code, width, states, bounds, at, slices, neutral, room)
         _scan(code, width, room, prefix, suffix, slices, groups, inside)
         blocks = (slices + inside) >> shift
         _tabulate(code, width, prefix, table, slices, groups, shift, blocks)
@@ -141,8 +140,11 @@ def _fold(code, width, older, i, newer, j, groups, out, k):  # type: ignore[no-u
 
 
 @inlined
-def _lay_out(width, states, bounds, at, slices, neutral, grid):  # type: ignore[no-untyped-def]
-    """Every group's cells in the rows of their slices, and the neutral state where it has none."""
+def _lay_out(code, width, states, bounds, at, slices, neutral, grid):  # type: ignore[no-untyped-def]
+    """Every group's cells in the rows of their slices, and the neutral state where it has none.
+
+    A group may have several cells in a slice.
+    """
     groups = bounds.size - 1
     nothing = load(width, neutral, 0)
     for g in range(groups):
@@ -151,7 +153,11 @@ def _lay_out(width, states, bounds, at, slices, neutral, grid):  # type: ignore[
             while s < at[cell]:
                 store(width, grid, s * groups + g, nothing)
                 s += 1
-            store(width, grid, s * groups + g, load(width, states, cell))
+            state = load(width, states, cell)
+            if s > at[cell]:
+                s -= 1
+                state = combine(code, load(width, grid, s * groups + g), state)
+            store(width, grid, s * groups + g, state)
             s += 1
         while s < slices:
             store(width, grid, s * groups + g, nothing)
