@@ -14,8 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
-ROWS = "bucket int, tag int, origin int, payload binary"
+ROWS = StructType(
+    [StructField(name, IntegerType()) for name in ("bucket", "tag", "origin")]
+    + [StructField("payload", BinaryType())]
+)
 NOTE = -1
 LATE = -2
 REJECTED = -3
