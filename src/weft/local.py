@@ -38,7 +38,7 @@ from weft.sinks import Sink
 from weft.tables import Batch, Tables, TableSource, as_table
 
 ROWS_AT_ONCE = 1 << 20
-MOST_CELLS = 1 << 21
+MOST_CELLS = 1 << 20
 """Cells of a bucket above which there are to be more buckets: work on one takes a few times its memory."""
 
 SMALL = 256
