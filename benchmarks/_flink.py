@@ -86,7 +86,7 @@ def write_rows(path: str, folder: Path) -> None:
     folder.mkdir()
     for part in range(PARTS):
         duckdb.sql(
-            f"COPY (SELECT epoch_ms(ts), symbol, price, volume "
+            f"COPY (SELECT epoch_us(ts) // 1000, symbol, price, volume "
             f"FROM read_parquet('{path}', file_row_number = true) WHERE file_row_number % {PARTS} = {part}) "
             f"TO '{folder}/{part}.csv' (HEADER false)"
         )

@@ -1,4 +1,4 @@
-"""Flink as a rival in the benchmark peers, without Flink: what it is asked, what it is given, what is read of it.
+"""Flink as a rival in the benchmark peers, without Flink: what it is asked and given, what is read of it.
 
 A program that takes the place of Flink's Python reads the same statements and answers them row by row.
 """
@@ -32,7 +32,8 @@ def create(statement):
 
 def insert(statement):
     into = re.search(r"INSERT INTO (\\w+)", statement)[1]
-    hops = re.findall(r"HOP(?:_START)?\\(ts, INTERVAL '(\\d+)' SECOND\\(3\\), INTERVAL '(\\d+)' SECOND\\(3\\)\\)", statement)
+    interval = r"INTERVAL '(\\d+)' SECOND\\(3\\)"
+    hops = re.findall(rf"HOP(?:_START)?\\(ts, {interval}, {interval}\\)", statement)
     assert len(hops) == 2 and hops[0] == hops[1], statement
     assert "sum(volume) AS shares, count(*) AS trades, max(price) AS top" in statement
     slide, length = (int(n) * 1000 for n in hops[0])
