@@ -41,10 +41,11 @@ def serving(path: str, folder: Path, python: Path = PYTHON) -> Iterator[Flink]:
 
     ``path`` is a Parquet file of trades in the order of time. Flink gets it as CSV: its wheel has no Parquet.
     """
-    folder.mkdir()
+    temporary = folder / "temporary"
+    temporary.mkdir(parents=True)
     write_rows(path, folder / "rows")
     program = [python, Path(__file__).with_name("_flink_process.py"), str(PARTS)]
-    settings = {**os.environ, "JVM_ARGS": "-Xmx6g"}
+    settings = {**os.environ, "JVM_ARGS": f"-Xmx6g -Djava.io.tmpdir={temporary}"}
     pipe = subprocess.PIPE
     with (
         (folder / "log").open("w+") as log,

@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import suppress
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyflink.common import Configuration
 from pyflink.java_gateway import get_gateway
 from pyflink.table import EnvironmentSettings, TableEnvironment
@@ -39,6 +41,11 @@ def main(parallelism: int) -> None:
             said = str(error)
         print(json.dumps(said), file=answers, flush=True)
     cluster.close()
+    # The JVM's files lie in a folder that goes when this process has ended.
+    with suppress(Py4JError):
+        get_gateway().jvm.System.exit(0)
+    with suppress(ChildProcessError):
+        os.wait()
 
 
 def started(slots: int) -> Any:
