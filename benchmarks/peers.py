@@ -19,7 +19,6 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 from _plots import MARKERS, axes, legend, save
-from rich.console import Group
 from rich.table import Table
 from spark_native import Native
 
@@ -425,7 +424,7 @@ def figures(table: list[dict[str, Any]], rows: int, least: dict[str, float]) -> 
     return found
 
 
-def render(result: Result) -> Group:
+def render(result: Result) -> Table:
     """Seconds by rival and N; in brackets, how many times those of weft in one process."""
     counts = sorted({row["queries"] for row in result.rows})
     took = {(row["rival"], row["queries"]): row["seconds"] for row in result.rows}
@@ -440,19 +439,25 @@ def render(result: Result) -> Group:
             over = "" if seconds is None else f" ({seconds / took[RIVALS[0].name, count]:.1f})"
             cells.append("" if seconds is None else f"{seconds:.2f}{over}")
         table.add_row(rival, *cells)
-    return Group(table, *result.notes)
+    return table
 
 
 def draw(result: Result, folder: Path) -> list[Path]:
-    """Seconds against N."""
-    figure, (place,) = axes("The same queries by weft and by its peers", "queries", "seconds", width=7.4)
-    for number, rival in enumerate(dict.fromkeys(row["rival"] for row in result.rows)):
+    """Seconds against N: a colour for each engine, a marker for each of its ways."""
+    figure, (place,) = axes(
+        "The same queries by weft and by its peers", "queries", "seconds", width=7.4, height=4.2
+    )
+    ways: dict[str, list[str]] = {}
+    for rival in dict.fromkeys(row["rival"] for row in result.rows):
         mine = [row for row in result.rows if row["rival"] == rival]
-        style = {"linewidth": 2.2} if rival.startswith("weft") else {"linewidth": 0.9, "linestyle": "--"}
+        engine = rival.partition(",")[0]
+        ways.setdefault(engine, []).append(rival)
+        style = {"linewidth": 2.2} if engine == "weft" else {"linewidth": 0.9, "linestyle": "--"}
         place.plot(
             [row["queries"] for row in mine],
             [row["seconds"] for row in mine],
-            marker=MARKERS[number % len(MARKERS)],
+            color=f"C{list(ways).index(engine)}",
+            marker=MARKERS[len(ways[engine]) - 1],
             markersize=4,
             label=rival,
             **style,
