@@ -290,7 +290,8 @@ def counting() -> Iterator[dict[str, int]]:
 
     def counted_runs(*given: Any) -> Any:
         runs = find_runs(*given)
-        spent["combined"] += int((runs.high - runs.low).sum())
+        low, high = runs.cells
+        spent["combined"] += int((high - low).sum())
         return runs
 
     def counted_spread(*given: Any) -> Any:

@@ -27,6 +27,7 @@ from weft.engine.sharing import Choice, total
 from weft.engine.state import Piece, State
 from weft.errors import JobError
 from weft.files import Chunk, Files
+from weft.memory import keep_memory
 from weft.optimize import LivePlanner
 from weft.optimize import plan as make_plan
 from weft.plan import Plan
@@ -74,15 +75,15 @@ def run(
         runner = LocalRun(program, parse_duration(lateness, "lateness"), threads, beside)
         results: dict[str, list[pa.Table]] = {q.name: [] for q in plan.queries}
         try:
-            step: Future[dict[str, pa.Table]] | None = None
+            step: Future[dict[str, list[pa.Table]]] | None = None
             # The next batch is read, in this thread, while the last one is worked on.
             for batch in arriving(program):
                 if step is not None:
                     _collect(results, step.result())
-                step = worker.submit(runner.step, batch)
+                step = worker.submit(runner._step, batch)
             if step is not None:
                 _collect(results, step.result())
-            _collect(results, runner.close())
+            _collect(results, runner._close())
         finally:
             runner.shutdown()
     return Results((name, _joined(program.result_schema(name), tables)) for name, tables in results.items())
@@ -114,6 +115,7 @@ class LocalRun:
         accept: Callable[[Mapping[str, pa.Schema]], None] | None = None,
         late: Sink | None = None,
     ) -> None:
+        keep_memory()
         self.lateness, self.late, self.steps = lateness, late, 0
         if late is not None:
             late.open(late_tables(program.schema), "run")
@@ -172,6 +174,9 @@ class LocalRun:
 
         ``watermark`` is one known otherwise: no row after this batch is earlier.
         """
+        return _whole(self._step(batch, watermark))
+
+    def _step(self, batch: Batch | Chunk, watermark: int | None = None) -> dict[str, list[pa.Table]]:
         self._change()
         chunk = batch if isinstance(batch, Chunk) else Chunk(as_table(batch))
         table = chunk.table
@@ -228,6 +233,9 @@ class LocalRun:
 
     def close(self) -> dict[str, pa.Table]:
         """Answer every window that is still open."""
+        return _whole(self._close())
+
+    def _close(self) -> dict[str, list[pa.Table]]:
         self._registry.close()
         self.watermark, self.partial_seconds = END, 0.0
         return self._final([], END)
@@ -244,7 +252,7 @@ class LocalRun:
         if self.watermark is not None and self.watermark >= until:
             return None
         self.watermark, self.partial_seconds = until, 0.0
-        return self._final([], until)
+        return _whole(self._final([], until))
 
     def replace_table(self, name: str, table: TableSource) -> None:
         """Join another table under this name, from the next batch on."""
@@ -264,7 +272,7 @@ class LocalRun:
             self.states = list(self._pool.map(Migration(self.program.layout, program).state, self.states))
             self._registry.commit(program)
 
-    def _final(self, pieces: Sequence[Piece], watermark: int | None) -> dict[str, pa.Table]:
+    def _final(self, pieces: Sequence[Piece], watermark: int | None) -> dict[str, list[pa.Table]]:
         def answer(state: State) -> tuple[dict[str, pa.Table], Counter[int]]:
             mine = [p for p in pieces if p.bucket == state.bucket]
             spent: Counter[int] = Counter()
@@ -277,7 +285,7 @@ class LocalRun:
             for name, table in answered.items():
                 results.setdefault(name, []).append(table)
         self.tree_seconds = tuple(total_spent[tree] / 1e9 for tree in range(len(self.program.trees)))
-        return {name: pa.concat_tables(tables) for name, tables in results.items()}
+        return results
 
     def _check(self, schema: pa.Schema) -> None:
         for name in self.program.columns:
@@ -325,6 +333,10 @@ def _joined(schema: pa.Schema, tables: list[pa.Table]) -> pa.Table:
     return whole.combine_chunks() if whole.num_rows < SMALL * len(tables) else whole
 
 
-def _collect(results: dict[str, list[pa.Table]], answered: dict[str, pa.Table]) -> None:
-    for name, table in answered.items():
-        results[name].append(table)
+def _collect(results: dict[str, list[pa.Table]], answered: dict[str, list[pa.Table]]) -> None:
+    for name, tables in answered.items():
+        results[name] += tables
+
+
+def _whole(answered: dict[str, list[pa.Table]]) -> dict[str, pa.Table]:
+    return {name: pa.concat_tables(tables) for name, tables in answered.items()}

@@ -105,6 +105,7 @@ def test_large_results_stay_with_the_workers(
     frame: DataFrame, rows: pa.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(batch, "SMALL", 10)
+    monkeypatch.setattr(batch, "AT_ONCE", 1000)
     frames = weft.share(frame, trades.queries(), time="ts")
     assert trades.close(collected(frames), trades.expected(rows))
     assert trades.close(trades.rows_of(frames.to_arrow()), trades.expected(rows))

@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 
-from weft.aggregates.monoid import BEYOND, SUM_INT
+from weft.aggregates.monoid import BEYOND, SUM_INT, join_halves
 from weft.aggregates.part import Part, States
 from weft.aggregates.word import array_of
 from weft.errors import AnswerOverflow
@@ -19,14 +18,15 @@ def _counts(states: States) -> np.ndarray:
 
 
 def _masked(values: np.ndarray, counts: np.ndarray) -> pa.Array:
-    nothing = counts == 0
-    return pa.array(values, mask=nothing if nothing.any() else None)
+    return pa.array(values, mask=None if counts.all() else counts == 0)
 
 
 def _divided(part: Part, states: States, divisor: np.ndarray | int) -> np.ndarray:
     """A sum divided by a count, as float: finite where the sum alone would not be."""
     if part.monoid.code == SUM_INT:
-        return (states.words[:, 0] * 4294967296.0 + states.words[:, 1]) / np.maximum(divisor, 1)
+        halves = states.words.shape[1] == 2
+        total = states.words[:, 0] * 4294967296.0 + states.words[:, 1] if halves else states.words[:, 0]
+        return total / np.maximum(divisor, 1)
     high, low = states.words.view(np.float64).T
     with np.errstate(invalid="ignore", over="ignore"):
         return np.where(
@@ -43,22 +43,15 @@ def lower_sum(parts: Sequence[Part], states: Sequence[States]) -> pa.Array:
     """A sum; integers must fit 64 bits."""
     if parts[0].monoid.code != SUM_INT:
         return _masked(_divided(parts[0], states[0], 1), _counts(states[1]))
-    sums = np.empty(len(states[0]), dtype=np.int64)
-    if not _join_halves(states[0].words, sums):
+    words = states[0].words
+    if words.shape[1] == 1:
+        return _masked(words[:, 0], _counts(states[1]))
+    sums = np.empty(len(words), dtype=np.int64)
+    if join_halves(words, sums) == np.inf:
         raise AnswerOverflow(
             "an integer sum does not fit 64 bits; sum(cast(... AS double)) gives a rounded one"
         )
     return _masked(sums, _counts(states[1]))
-
-
-@njit(cache=True, nogil=True)
-def _join_halves(words, sums):  # type: ignore[no-untyped-def]
-    """Integers from their high and low halves; False where one does not fit."""
-    for i in range(sums.size):
-        if not -(2**31) <= words[i, 0] < 2**31:
-            return False
-        sums[i] = (words[i, 0] << 32) + words[i, 1]
-    return True
 
 
 def lower_avg(parts: Sequence[Part], states: Sequence[States]) -> pa.Array:
@@ -69,12 +62,12 @@ def lower_avg(parts: Sequence[Part], states: Sequence[States]) -> pa.Array:
 
 def lower_value(parts: Sequence[Part], states: Sequence[States]) -> pa.Array:
     """The last word of a selective state."""
-    words, nothing = states[0].words, _counts(states[1]) == 0
+    words, counts = states[0].words, _counts(states[1])
     return array_of(
         parts[0].words[-1][1],
         np.ascontiguousarray(words[:, -1]),
         states[0].dictionary,
-        nothing if nothing.any() else None,
+        None if counts.all() else counts == 0,
     )
 
 

@@ -262,3 +262,20 @@ def merge(
 def int_sums(states: np.ndarray) -> list[int]:
     """The exact integers behind SUM_INT states."""
     return [(high << 32) + low for high, low in states.tolist()]
+
+
+@njit(cache=True, nogil=True)
+def join_halves(states, sums):  # type: ignore[no-untyped-def]
+    """SUM_INT states as integers, and the total of their magnitudes; infinite where one does not fit.
+
+    >>> sums = np.empty(2, np.int64)
+    >>> join_halves(np.array([[-1, 4294967291], [1, 2]]), sums), sums.tolist()
+    (4294967303.0, [-5, 4294967298])
+    """
+    total = 0.0
+    for i in range(sums.size):
+        if not -(2**31) <= states[i, 0] < 2**31:
+            return np.inf
+        sums[i] = (states[i, 0] << 32) + states[i, 1]
+        total += abs(float(sums[i]))
+    return total

@@ -14,7 +14,17 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from weft.aggregates.monoid import ADD, MAX, MIN, MOMENTS, PRODUCT, SUM_FLOAT, SUM_INT, Monoid
+from weft.aggregates.monoid import (
+    ADD,
+    MAX,
+    MIN,
+    MOMENTS,
+    PRODUCT,
+    SUM_FLOAT,
+    SUM_INT,
+    Monoid,
+    join_halves,
+)
 from weft.aggregates.word import Word, array_of, float_words, int_words, move_ranks, widen, word_for, words_of
 from weft.query import Expr
 
@@ -98,7 +108,14 @@ class Part:
         return KINDS[self.kind].lift(self, arrays, times)
 
     def ready(self, states: np.ndarray) -> tuple[Monoid, np.ndarray]:
-        """What windows are answered from: the monoid, and the states of cells in the order of time."""
+        """What windows are answered from: the monoid, and the states of cells in the order of time.
+
+        The sum of integers that no window can make overflow is answered as one word.
+        """
+        if self.monoid.code == SUM_INT:
+            whole = np.empty((len(states), 1), dtype=np.int64)
+            if join_halves(states, whole[:, 0]) < 2.0**62:
+                return Monoid(ADD, 1, invertible=True), whole
         return self.monoid, states
 
     @property

@@ -62,7 +62,9 @@ def _order_floats(values, keys, bits):  # type: ignore[no-untyped-def]
 
 
 def unorder_floats(keys: np.ndarray) -> np.ndarray:
-    """The floats behind ``order_floats``."""
+    """The floats behind ``order_floats``; those that are not negative are stored as they are."""
+    if not keys.size or keys.min() >= 0:
+        return keys.view(np.float64)
     values = np.empty(keys.size, dtype=np.int64)
     _unorder_floats(keys, values)
     return values.view(np.float64)

@@ -35,7 +35,7 @@ def expected_techniques(queries: Sequence[Query], edges: float, groups: float = 
 
 def _monoids(queries: Iterable[Query]) -> set[Monoid]:
     found = set()
-    for aggregate in (a for q in queries for a in q.aggregates):
+    for aggregate in {a for q in queries for a in q.aggregates}:
         function = FUNCTIONS.get(aggregate.function)
         if function is not None:
             floats = ("double",) * len(aggregate.args)

@@ -12,7 +12,7 @@ from typing import TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from weft.aggregates import Monoid, Part, named
+from weft.aggregates import Part, named
 from weft.aggregates.part import part as make_part
 from weft.engine.bind import bind_plan, with_tables
 from weft.engine.due import NEVER
@@ -91,7 +91,8 @@ def _entries(
     running: Program | None,
 ) -> list[Entry]:
     """Every query made ready; the parts that it needs are added to those of its grouping."""
-    entries = []
+    entries: list[Entry] = []
+    known: list[dict[Aggregate, Answer]] = [{} for _ in parts]
     for number, tree in enumerate(plan.trees):
         for query in tree.queries:
             origin = came[query.name]
@@ -101,7 +102,7 @@ def _entries(
                 answers = _moved(checked, running.groupings[checked.grouping], parts[grouping])
             else:
                 try:
-                    answers = _check_query(query, rows, time, parts[grouping])
+                    answers = _check_query(query, rows, time, parts[grouping], known[grouping])
                 except QueryError as error:
                     raise error.of(query.name) from None
             bucket = None if query.group_by else tree.node % buckets
@@ -147,14 +148,13 @@ def _numbered(values: Iterable[T]) -> dict[T, int]:
 
 def _check_techniques(plan: Plan, entries: Sequence[Entry], parts: Sequence[dict[Part, int]]) -> None:
     """A tree's technique must be able to run every part that the tree's queries need."""
-    needed: list[dict[str, Monoid]] = [{} for _ in plan.trees]
+    needed: list[set[tuple[int, int]]] = [set() for _ in plan.trees]
     known = [list(some) for some in parts]
     for entry in entries:
-        for number in {n for answer in entry.answers for n in answer.parts}:
-            part = known[entry.grouping][number]
-            needed[entry.tree].setdefault(str(part), part.monoid)
-    for tree, monoids in zip(plan.trees, needed):
-        check_technique(tree.technique, monoids)
+        needed[entry.tree].update((entry.grouping, n) for answer in entry.answers for n in answer.parts)
+    for tree, numbers in zip(plan.trees, needed):
+        some = [known[grouping][number] for grouping, number in sorted(numbers)]
+        check_technique(tree.technique, {str(part): part.monoid for part in some})
 
 
 def check_names(queries: Sequence[Query | JoinQuery]) -> None:
@@ -178,7 +178,9 @@ def _check_time(schema: pa.Schema, time: str) -> None:
         )
 
 
-def _check_query(query: Query, schema: pa.Schema, time: str, parts: dict[Part, int]) -> tuple[Answer, ...]:
+def _check_query(
+    query: Query, schema: pa.Schema, time: str, parts: dict[Part, int], known: dict[Aggregate, Answer]
+) -> tuple[Answer, ...]:
     if query.time is not None and query.time != time:
         raise QueryError(f"its windows are over {query.time!r}, but the stream's time column is {time!r}")
     if query.predicate is not None:
@@ -195,7 +197,10 @@ def _check_query(query: Query, schema: pa.Schema, time: str, parts: dict[Part, i
         for part in COUNTED:
             parts.setdefault(part, len(parts))
     tz = schema.field(time).type.tz
-    return tuple(_answer(aggregate, schema, tz, parts) for aggregate in query.aggregates)
+    for aggregate in query.aggregates:
+        if aggregate not in known:
+            known[aggregate] = _answer(aggregate, schema, tz, parts)
+    return tuple(known[aggregate] for aggregate in query.aggregates)
 
 
 def _moved(checked: Entry, grouping: Grouping, parts: dict[Part, int]) -> tuple[Answer, ...]:

@@ -77,15 +77,3 @@ def _first_ends(shapes, starts, ends):  # type: ignore[no-untyped-def]
             if first - length <= start and first < least:
                 least = first
         ends[i] = least
-
-
-def is_due(window: Window, answered: int | None, watermark: int) -> bool:
-    """Whether some instance of the window ends after ``answered`` and not after ``watermark``.
-
-    >>> is_due(Window(range=12, slide=5), 12, 16), is_due(Window(range=12, slide=5), 12, 17)
-    (False, True)
-    """
-    if answered is None:
-        return True
-    last = watermark - (watermark - window.offset - window.range) % window.slide
-    return last > answered

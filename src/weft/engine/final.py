@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -18,12 +18,14 @@ import pyarrow as pa
 from weft.aggregates import Monoid, States
 from weft.aggregates.monoid import merge
 from weft.engine.counting import count_rows
-from weft.engine.due import NEVER, is_due, last_ends
+from weft.engine.due import last_ends
 from weft.engine.program import Entry, Program
-from weft.engine.runs import Due, Region, Runs, ask, find_runs, in_turns
+from weft.engine.roster import Roster
+from weft.engine.runs import Due, Region, Runs, Windows, ask, find_runs
 from weft.engine.shards import MOST_PAIRS, bounded
 from weft.engine.spread import Spread, spread
 from weft.engine.state import Counted, GroupingState, Piece, State
+from weft.engine.waiting import Waiting
 from weft.errors import AggregateError, AnswerOverflow
 from weft.expr import Evaluator
 from weft.final import technique
@@ -53,40 +55,36 @@ def final(
     if watermark is None:
         return state, results
     counted = count_rows(state, watermark, program)
-    asked: dict[tuple[int, int, int | None], list[tuple[Entry, Due]]] = {}
-    for entry in program.entries:
-        if entry.bucket not in (None, state.bucket):
+    for roster in program.rosters:
+        held = state.groupings[roster.grouping]
+        if isinstance(held, Waiting):
             continue
-        held = state.groupings[entry.grouping]
-        due: Due | None = None
+        due: Due | None
         if isinstance(held, Counted):
-            due = counted.get(entry.grouping)
-        elif held.rows and is_due(entry.query.window, state.answered, watermark):
-            due = (_after(entry, state.answered), watermark)
-        if due is not None:
-            since = entry.origin.since if program.groupings[entry.grouping].ordered else None
-            asked.setdefault((entry.tree, entry.grouping, since), []).append((entry, due))
-    for (tree, grouping, since), asking in asked.items():
+            due, places = counted.get(roster.grouping), roster.of(state.bucket)
+        else:
+            places = roster.due(state.bucket, state.answered, watermark)
+            due = (roster.after(places, state.answered), watermark) if held.rows else None
+        if due is None or not len(places):
+            continue
         began = time.perf_counter_ns()
-        held = state.groupings[grouping]
-        assert isinstance(held, GroupingState)
-        predicates = sorted({entry.predicate for entry, _ in asking})
+        predicates = np.unique(roster.predicate[places]).tolist()
         for some in bounded(predicates, held.satisfying(), MOST_PAIRS):
-            view = View(held, program.trees[tree], some, since)
-            mine = [(entry, due) for entry, due in asking if entry.predicate in some]
-            for entry, table in view.answer(program, mine):
+            view = View(held, program.trees[roster.tree], some, roster.since)
+            mine = np.isin(roster.predicate[places], some)
+            for entry, table in view.answer(program, roster, places[mine], _of(due, mine)):
                 if table.num_rows:
                     results[entry.query.name] = table
         if spent is not None:
-            spent[tree] += time.perf_counter_ns() - began
+            spent[roster.tree] += time.perf_counter_ns() - began
     state.advance(watermark)
     return state, {q.name: results[q.name] for q in program.queries if q.name in results}
 
 
-def _after(entry: Entry, answered: int | None) -> int:
-    """The instant after which windows are to end: those not answered yet, and that the query is exact for."""
-    after, since = NEVER if answered is None else answered, entry.origin.since
-    return after if since == NEVER else max(after, since + entry.query.window.range - 1)
+def _of(due: Due, queries: np.ndarray) -> Due:
+    """What is due of some of the queries."""
+    after, until = due
+    return due if isinstance(until, np.ndarray) else (after[queries], until)
 
 
 class View:
@@ -111,7 +109,9 @@ class View:
         # Starts are in order, and some may be equal by now.
         new = np.ones(len(starts), dtype=np.bool_)
         new[1:] = starts[1:] > starts[:-1]
-        edges, at = starts[new], (np.cumsum(new) - 1)[self.cells.slice]
+        edges, at = starts[new], self.cells.slice
+        if not new.all():
+            at = (np.cumsum(new) - 1)[at]
         # Cells can be taken as they are, by all, unless signatures or finer edges split the tree's slices.
         self._spread: Spread | None = None
         group = self.cells.group
@@ -128,17 +128,19 @@ class View:
             self.regions[predicate] = Region(bounds.astype(np.int64), group, at, edges)
 
     def answer(
-        self, program: Program, asking: Iterable[tuple[Entry, Due]]
+        self, program: Program, roster: Roster, places: np.ndarray, due: Due
     ) -> Iterator[tuple[Entry, pa.Table]]:
         """The due windows of queries as tables; those that differ in windows alone are answered together."""
-        alike: dict[object, list[tuple[Entry, Due]]] = {}
-        for entry, due in asking:
-            alike.setdefault(_shape(entry), []).append((entry, due))
-        ordered = [each for some in alike.values() for each in some]
-        asked = ask((self.regions[e.predicate], e.query.window, due) for e, due in ordered)
-        for turn in in_turns(asked, self._count):
-            entries = [entry for entry, _ in ordered[turn]]
-            yield from Answers(program, self, entries, find_runs(asked[turn])).tables()
+        regions = [self.regions[predicate] for predicate in self.predicates]
+        region = np.searchsorted(self.predicates, roster.predicate[places])
+        windows = Windows(roster.range[places], roster.slide[places], roster.offset[places])
+        asked = ask(regions, region, windows, due)
+        order = np.lexsort((roster.shape[places], asked.count < 0))
+        asked, places = asked.take(order), places[order]
+        for turn in asked.turns(self._count):
+            entries = [program.entries[roster.numbers[place]] for place in places[turn]]
+            shapes, runs = roster.shape[places[turn]], find_runs(asked.take(turn))
+            yield from Answers(program, self, entries, shapes, runs).tables()
 
     def cell_states(self, number: int, predicates: Collection[int]) -> tuple[Monoid, np.ndarray]:
         """The monoid of one part, and its states in the tree's slices for these predicates."""
@@ -152,17 +154,20 @@ class View:
 
 
 class Answers:
-    """The answers of some queries over their runs; ``alike`` has neighbours that differ in windows alone."""
+    """The answers of some queries over their runs; ``alike`` has neighbours of one shape, which differ in
+    windows alone."""
 
-    def __init__(self, program: Program, view: View, entries: list[Entry], runs: Runs) -> None:
+    def __init__(
+        self, program: Program, view: View, entries: Sequence[Entry], shapes: np.ndarray, runs: Runs
+    ) -> None:
         self.program, self.view, self.entries, self.runs = program, view, entries, runs
-        changes = [n for n, (a, b) in enumerate(pairwise(entries), 1) if _shape(a) != _shape(b)]
+        changes = (np.flatnonzero(np.diff(shapes)) + 1).tolist()
         self.alike = list(pairwise([0, *changes, len(entries)]))
         self._words: dict[int, dict[int, np.ndarray]] = {}
 
     def tables(self) -> Iterator[tuple[Entry, pa.Table]]:
         """Each query's windows that hold a row."""
-        keys, times = self.view.grouping.keys.decode(self.runs.group), self._times()
+        keys, times = self.runs.keys(self.view.grouping.keys), self._times()
         for place, (first, last) in enumerate(self.alike):
             inside, query = self.runs.part(first, last), self.entries[first].query
             if inside.start == inside.stop:
@@ -170,11 +175,10 @@ class Answers:
             columns = dict(zip(query.result_keys, (column[inside] for column in keys)))
             columns |= {name: column[inside] for name, column in times.items()}
             whole = pa.table(columns | self._values(place))
-            for number in range(first, last):
-                mine = self.runs.part(number, number + 1)
-                if mine.start < mine.stop:
-                    table = whole.slice(mine.start - inside.start, mine.stop - mine.start)
-                    yield self.entries[number], _finish(self.program, self.entries[number], table)
+            bounds = pairwise((self.runs.bounds[first : last + 1] - inside.start).tolist())
+            for entry, (start, stop) in zip(self.entries[first:last], bounds):
+                if start < stop:
+                    yield entry, _finish(self.program, entry, whole.slice(start, stop - start))
 
     def _values(self, place: int) -> dict[str, pa.Array]:
         """The aggregates of queries alike; an error names the first query that it comes from."""
@@ -220,14 +224,12 @@ class Answers:
         return None
 
     def _combined(self, number: int, asking: list[int]) -> dict[int, np.ndarray]:
-        inside = [self.runs.part(*self.alike[place]) for place in asking]
-        low, high = self.runs.low, self.runs.high
-        if len(asking) < len(self.alike):
-            low, high = (np.concatenate([bounds[some] for some in inside]) for bounds in (low, high))
-        needing = {e.predicate for place in asking for e in self.entries[slice(*self.alike[place])]}
+        some = [self.alike[place] for place in asking]
+        needing = {e.predicate for first, last in some for e in self.entries[first:last]}
         states = self.view.cell_states(number, needing)
-        words = technique(self.view.tree.technique).answer(*states, low, high)
-        ends = np.cumsum([some.stop - some.start for some in inside])
+        words = self.runs.combine(technique(self.view.tree.technique), *states, some)
+        inside = [self.runs.part(*each) for each in some]
+        ends = np.cumsum([each.stop - each.start for each in inside])
         return dict(zip(asking, np.split(words, ends[:-1])))
 
     def _times(self) -> dict[str, pa.Array]:
@@ -236,14 +238,10 @@ class Answers:
         bounds = (self.runs.start, self.runs.end)
         if isinstance(self.view.grouping, Counted):
             _, oldest, newest = (states.words[:, 0] for states in self.view.cells.parts[:3])
-            bounds = (oldest[self.runs.low], newest[self.runs.high - 1])
+            low, high = self.runs.cells
+            bounds = (oldest[low], newest[high - 1])
         type = self.program.time_type
         return {n: pa.array(b).view(type) for n, b in zip(("window_start", "window_end"), bounds)}
-
-
-def _shape(entry: Entry) -> object:
-    """What is the same for queries that can be answered together."""
-    return entry.answers, entry.query.result_keys
 
 
 def _typed(array: pa.Array, type: pa.DataType) -> pa.Array:

@@ -16,6 +16,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
+from weft.engine.cells import order_by
 from weft.engine.due import NEVER, first_ends, last_ends
 from weft.engine.enrich import NO_TABLES, Enrichment
 from weft.engine.keys import KeyIndex
@@ -251,8 +252,8 @@ def _split(program: Program, number: int, keys: KeyIndex, shards: Shards, bucket
     if buckets == 1:
         return [Piece(0, number, whole)]
     bucket = keys.buckets(buckets)[shards.group]
-    order = np.argsort(bucket, kind="stable")
-    bounds = np.searchsorted(bucket[order], np.arange(buckets + 1))
+    order = order_by((bucket, buckets))
+    bounds = np.cumsum([0, *np.bincount(bucket, minlength=buckets)])
     whole = whole.take(pa.array(order))
     return [
         Piece(b, number, whole.slice(low, high - low))

@@ -12,6 +12,7 @@ from weft.aggregates import AggregateFunction, Part
 from weft.engine.bind import Join
 from weft.engine.due import NEVER
 from weft.engine.layout import Layout, Shape, part_text
+from weft.engine.roster import Roster
 from weft.expr import arrow_type, check
 from weft.plan import Plan, Tree
 from weft.query import Column, Expr, Query, Window
@@ -152,12 +153,23 @@ class Program:
 
     @cached_property
     def edges(self) -> dict[tuple[int, int], tuple[Progression, ...]]:
-        """Where the queries of each grouping and predicate need their rows cut."""
+        """Where the queries of each grouping and predicate need their rows cut; equal ones are one object."""
         needed: dict[tuple[int, int], list[Progression]] = {}
         for entry in self.entries:
             cut = SLICERS[self.trees[entry.tree].slicer]
             needed.setdefault((entry.grouping, entry.predicate), []).extend(cut(entry.query.window))
-        return {where: reduce_progressions(some) for where, some in needed.items()}
+        reduced = {where: reduce_progressions(some) for where, some in needed.items()}
+        known = {self.progressions: self.progressions}
+        return {where: known.setdefault(edges, edges) for where, edges in reduced.items()}
+
+    @cached_property
+    def rosters(self) -> tuple[Roster, ...]:
+        """Every entry, with those that are answered from the same view."""
+        together: dict[tuple[int, int, int | None], list[tuple[int, Entry]]] = {}
+        for number, entry in enumerate(self.entries):
+            since = entry.origin.since if self.groupings[entry.grouping].ordered else None
+            together.setdefault((entry.tree, entry.grouping, since), []).append((number, entry))
+        return tuple(Roster(*where, entries) for where, entries in together.items())
 
     @cached_property
     def queries(self) -> tuple[Query, ...]:

@@ -217,7 +217,8 @@ def _lifted(rows: Signed, parts: Needed) -> dict[Part, Rows | None]:
     for part, needing in parts.items():
         needed = rows.needed_by(needing)
         values = [rows.evaluator.evaluate(a, needed) for a in part.args]
-        lifted[part] = None if part.kind == "rows" else part.lift(values, rows.times)
+        all_count = part.kind == "count" and not any(v.null_count for v in values)
+        lifted[part] = None if part.kind == "rows" or all_count else part.lift(values, rows.times)
     return lifted
 
 

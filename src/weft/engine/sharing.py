@@ -26,7 +26,7 @@ from weft.engine.cells import compact, factorize
 from weft.engine.program import Axis, Program
 from weft.engine.shards import MOST_PAIRS, Shards, Signed
 from weft.engine.spread import Places, Slices
-from weft.slicing import Progression, slices_of
+from weft.slicing import slices_of
 
 SAMPLE = 4096
 MOST_ALONE = 4
@@ -153,6 +153,8 @@ def worth_spreading(
     """Where what each predicate has of the shards is gathered, if that is less than the shards."""
     if len(shards) <= len(predicates):
         return None
+    if len(predicates) == 1 and program.edges[number, predicates[0]] is program.progressions:
+        return None  # every shard is in a slice of its own already
     places = places_of(program, number, predicates, shards, shards.group)
     return places if places is not None and len(places) < len(shards) else None
 
@@ -167,12 +169,12 @@ def places_of(
     """
     if program.groupings[number].ordered or len(predicates) * len(rows.starts) > MOST_PAIRS:
         return None
-    cuts: dict[tuple[Progression, ...], Slices] = {}
+    cuts: dict[int, Slices] = {}
     for predicate in predicates:
         edges = program.edges[number, predicate]
-        if edges not in cuts:
-            cuts[edges] = slices_of(edges, rows.starts, np.zeros(0, dtype=np.bool_))
-    slices = [cuts[program.edges[number, p]] for p in predicates]
+        if id(edges) not in cuts:
+            cuts[id(edges)] = slices_of(edges, rows.starts, np.zeros(0, dtype=np.bool_))
+    slices = [cuts[id(program.edges[number, p])] for p in predicates]
     return Places(slices, rows.bitmaps[:, predicates], len(compact(groups)[0]))
 
 

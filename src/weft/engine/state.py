@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from weft.aggregates import States
 from weft.aggregates.monoid import merge
@@ -22,6 +23,9 @@ from weft.engine.signature import unpack
 from weft.engine.waiting import Waiting
 
 MOST_DEAD = 0.25
+
+MOST_SHARED = 0.25
+"""Of the cells of pieces, those in slices of several, above which the pieces are merged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,6 +306,36 @@ class State:
             if grouping.rows:
                 pieces.append(Piece(self.bucket, number, grouping.table()))
         return pieces
+
+
+def one_piece_each(pieces: Sequence[Piece], program: Program) -> list[Piece]:
+    """One piece per bucket and grouping; equal cells are combined where many slices are in several pieces."""
+    together: dict[tuple[int, int], list[Piece]] = {}
+    for piece in pieces:
+        together.setdefault((piece.bucket, piece.grouping), []).append(piece)
+    made: list[Piece] = []
+    for where, some in together.items():
+        if len(some) == 1:
+            made += some
+        elif len({p.table.schema for p in some}) > 1 or _overlap(some):
+            # The same column may have a dictionary here and none there.
+            made += merge_pieces(some, program)
+        else:
+            whole = pa.Table.from_batches([p.table for p in some]).unify_dictionaries().combine_chunks()
+            made.append(Piece(*where, whole.to_batches()[0]))
+    return made
+
+
+def _overlap(pieces: Sequence[Piece]) -> bool:
+    """Whether many cells are in slices that another piece has, too."""
+    slices = pa.concat_tables(
+        pa.Table.from_struct_array(p.table.column("slice_start").value_counts()) for p in pieces
+    )
+    cells = slices.group_by("values").aggregate([("counts", "sum"), ("counts", "count")])
+    shared = cells.filter(pc.greater(cells["counts_count"], 1))
+    return int(pc.sum(shared["counts_sum"]).as_py() or 0) > MOST_SHARED * sum(
+        p.table.num_rows for p in pieces
+    )
 
 
 def merge_pieces(pieces: Sequence[Piece], program: Program) -> list[Piece]:

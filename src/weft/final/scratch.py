@@ -6,8 +6,8 @@ import threading
 
 import numpy as np
 
-KEPT = 1 << 20
-"""Words that a thread keeps at most: 8 MB."""
+KEPT = 1 << 22
+"""Words that a thread keeps at most: 32 MB."""
 
 
 def scratch(words: int) -> np.ndarray:

@@ -32,15 +32,6 @@ class Progression:
         """
         return other.period % self.period == 0 and (other.residue - self.residue) % self.period == 0
 
-    def between(self, low: int, high: int) -> np.ndarray:
-        """Its instants in ``[low, high]``, ascending.
-
-        >>> Progression(5, 2).between(2, 13).tolist()
-        [2, 7, 12]
-        """
-        first = low + (self.residue - low) % self.period
-        return np.arange(first, high + 1, self.period, dtype=np.int64)
-
 
 def reduce_progressions(progressions: Iterable[Progression]) -> tuple[Progression, ...]:
     """The same edges from the fewest progressions: duplicates and contained ones are dropped.
@@ -67,10 +58,13 @@ def edges_between(progressions: Iterable[Progression], low: int, high: int) -> n
     >>> edges_between(both, 3, 17).tolist()
     [3, 4, 6, 9, 10, 12, 16, 18]
     """
-    progressions = tuple(progressions)
-    before = max(low - (low - p.residue) % p.period for p in progressions)
-    after = min(high + 1 + (p.residue - high - 1) % p.period for p in progressions)
-    edges = np.concatenate([p.between(before, after) for p in progressions])
+    period, residue = np.array([(p.period, p.residue) for p in progressions], dtype=np.int64).T
+    before = np.max(low - (low - residue) % period)
+    after = np.min(high + 1 + (residue - high - 1) % period)
+    first = before + (residue - before) % period
+    count = (after - first) // period + 1
+    at = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+    edges = np.repeat(first, count) + np.repeat(period, count) * at
     edges.sort()
     return edges[np.diff(edges, prepend=before - 1) > 0]
 

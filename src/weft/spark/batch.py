@@ -35,6 +35,9 @@ log = logging.getLogger(__name__)
 SMALL = 64 << 20
 """Bytes of results up to which they come to the driver; larger ones stay where they are."""
 
+AT_ONCE = 256 << 20
+"""Bytes of results, about, that one job brings to the driver where all are asked for."""
+
 
 def share(
     source: DataFrame | Files | Ranged,
@@ -77,14 +80,16 @@ def share(
     step = Step(buckets, until=END, largest=SMALL // buckets)
     outcome = run_job(frame, input, program, carried, step, sent)
     names = tuple(q.name for q in program.queries)
-    if any(report["results"] > SMALL // buckets for report in outcome.reports):
-        return Frames(_Far(frame, input, program, carried, Step(buckets, until=END), sent), names)
+    sizes = [report["results"] for report in outcome.reports]
+    if max(sizes) > SMALL // buckets:
+        far = _Far(frame, input, program, carried, Step(buckets, until=END), sent, sum(sizes))
+        return Frames(far, names, far.collect)
     schemas = {name: program.result_schema(name) for name in names}
     held = {
         name: outcome.results[name].cast(schema) if name in outcome.results else schema.empty_table()
         for name, schema in schemas.items()
     }
-    return Frames(lambda name: frame_of(held[name], session), names, held)
+    return Frames(lambda name: frame_of(held[name], session), names, lambda: dict(held))
 
 
 def _read_by_tasks(source: Files | Ranged, spark: SparkSession) -> tuple[DataFrame, Input]:
@@ -110,8 +115,9 @@ class _Far:
         carried: Carried[Program],
         step: Step,
         tables: CarriedTables,
+        size: int,
     ) -> None:
-        self.program = program
+        self.program, self.size = program, size
         with surfaced(), shipping(frame.sparkSession):
             job = plan_job(frame, input, carried, step, tables)
             self.parcels = job.where("tag >= 0").localCheckpoint()
@@ -120,6 +126,18 @@ class _Far:
         number = [q.name for q in self.program.queries].index(name)
         schema = self.program.result_schema(name)
         return self.parcels.where(f"tag = {number}").mapInArrow(Opened(schema), struct_of(schema))
+
+    def collect(self) -> dict[str, pa.Table]:
+        """All results, in as few jobs as Spark's limit for what a job may bring to the driver allows."""
+        results = {q.name: [self.program.result_schema(q.name).empty_table()] for q in self.program.queries}
+        jobs = -(-self.size // AT_ONCE) or 1
+        for job in range(jobs):
+            with surfaced():
+                parcels = from_batches([self.parcels.where(f"tag % {jobs} = {job}").toArrow()])
+            for parcel in parcels:
+                found = results[self.program.queries[parcel.tag].name]
+                found.append(parcel.table.cast(found[0].schema))
+        return {name: pa.concat_tables(found) for name, found in results.items()}
 
 
 @dataclass(frozen=True)

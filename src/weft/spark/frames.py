@@ -13,16 +13,16 @@ from pyspark.sql.types import StructType
 class Frames(Mapping[str, DataFrame]):
     """Results by query, each made into a DataFrame when it is asked for.
 
-    ``held`` has the results as tables where they are in this process already.
+    ``collect`` brings all of them into this process as tables.
     """
 
     def __init__(
         self,
         make: Callable[[str], DataFrame],
         names: tuple[str, ...],
-        held: Mapping[str, pa.Table] | None = None,
+        collect: Callable[[], dict[str, pa.Table]],
     ) -> None:
-        self._make, self._names, self._held = make, names, held
+        self._make, self._names, self._collect = make, names, collect
         self._made: dict[str, DataFrame] = {}
 
     def __getitem__(self, name: str) -> DataFrame:
@@ -40,9 +40,7 @@ class Frames(Mapping[str, DataFrame]):
 
     def to_arrow(self) -> dict[str, pa.Table]:
         """All results as Arrow tables; without another job where they are in this process already."""
-        if self._held is not None:
-            return dict(self._held)
-        return {name: self[name].toArrow() for name in self._names}
+        return self._collect()
 
     def __repr__(self) -> str:
         return f"Frames({', '.join(self._names)})"

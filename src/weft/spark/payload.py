@@ -14,14 +14,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
-ROWS = "bucket int, tag int, origin int, payload binary"
+ROWS = StructType(
+    [StructField(name, IntegerType()) for name in ("bucket", "tag", "origin")]
+    + [StructField("payload", BinaryType())]
+)
 NOTE = -1
 LATE = -2
 REJECTED = -3
 LARGEST = 32 << 20
 """Bytes of one payload, about: Spark keeps each row in one piece of memory, and many at a time."""
 
+PACK = 1 << 16
+"""Bytes from which a payload is compressed: columns of times and counts shrink to a fraction."""
+
+_PACKED = pa.ipc.IpcWriteOptions(compression="lz4")
 _SCHEMA = pa.schema(
     {"bucket": pa.int32(), "tag": pa.int32(), "origin": pa.int32(), "payload": pa.large_binary()}
 )
@@ -65,7 +73,9 @@ def wrap(table: pa.Table | pa.RecordBatch, *, bucket: int, tag: int, origin: int
     for at in range(0, max(table.num_rows, 1), rows):
         piece = table.slice(at, rows)
         sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, piece.schema) as writer:
+        with pa.ipc.new_stream(
+            sink, piece.schema, options=_PACKED if piece.nbytes > PACK else None
+        ) as writer:
             writer.write(piece)
         yield Parcel(bucket, tag, origin, sink.getvalue())
 

@@ -19,6 +19,12 @@ QUIET = {
     "spark.sql.session.timeZone": "UTC",
 }
 
+SOCKETS = {
+    # Over TCP, each way between the JVM and a Python worker waits some forty milliseconds for an
+    # acknowledgement that is delayed (Nagle's algorithm); Spark turns that off nowhere.
+    "spark.python.unix.domain.socket.enabled": "true",
+}
+
 SHIPPING = {
     # The largest value turns off a look at the size of the batch after every single row, which costs
     # more than all the rest of the way from the JVM to Python together: batches end by rows alone.
@@ -50,7 +56,7 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
 
 
 def _settings(master: str | None, conf: Mapping[str, str]) -> dict[str, str]:
-    settings = {**QUIET, **SHIPPING, **conf}
+    settings = {**QUIET, **SHIPPING, **(SOCKETS if os.name == "posix" else {}), **conf}
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if master is not None:
         settings["spark.master"] = master

@@ -24,7 +24,8 @@ class FrameSink:
 
     def deliver(self, results: Mapping[str, pa.Table], seq: int) -> None:
         """Call the function."""
-        made = Frames(lambda name: frame_of(results[name], self.spark), tuple(results))
+        names = tuple(results)
+        made = Frames(lambda name: frame_of(results[name], self.spark), names, lambda: dict(results))
         self.function(made, seq)
 
     def close(self) -> None:

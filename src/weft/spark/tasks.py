@@ -22,8 +22,9 @@ from weft.engine.layers import add_layer
 from weft.engine.partial import Seen, partial
 from weft.engine.program import Program
 from weft.engine.sharing import Choice, total
-from weft.engine.state import Piece, State, merge_pieces
+from weft.engine.state import Piece, State, one_piece_each
 from weft.files import Chunk
+from weft.memory import keep_memory
 from weft.spark import cache
 from weft.spark.payload import LATE, NOTE, REJECTED, Parcel, from_batches, note, to_batches, wrap
 from weft.spark.step import Carried, Step
@@ -109,7 +110,7 @@ class BucketTask:
         clock.lap("gather")
         state, how = State(program, bucket), "new"
         if step.saved:
-            pieces = _one_each(pieces, program)
+            pieces = one_piece_each(pieces, program)
             state, how = cache.take(step.saved, bucket, step.watermark, program)
         clock.lap("load")
         spent: Counter[int] = Counter()
@@ -155,13 +156,7 @@ class _Gathered:
             self.new, self.settled = 0, sum(p.table.num_rows for p in self.pieces)
 
     def merged(self) -> list[Piece]:
-        return _one_each(self.pieces, self.program)
-
-
-def _one_each(pieces: list[Piece], program: Program) -> list[Piece]:
-    """One piece per bucket and grouping."""
-    count = Counter((p.bucket, p.grouping) for p in pieces)
-    return merge_pieces(pieces, program) if any(n > 1 for n in count.values()) else pieces
+        return one_piece_each(self.pieces, self.program)
 
 
 def one_batch(table: pa.Table) -> pa.RecordBatch:
@@ -197,11 +192,12 @@ def attempt() -> int:
 
 
 def tidy(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """After a task's last batch, keep Spark's ``gc.collect()`` from walking through all that was loaded.
+    """Keep memory for the next tasks, and Spark's ``gc.collect()`` after one from walking through all of it.
 
     What imports and compiled kernels brought lives as long as the worker. Once collecting takes long,
     what is left after it is set aside for good; only garbage in cycles would stay, and that is gone by then.
     """
+    keep_memory()
     yield from batches
     began = time.perf_counter()
     gc.collect()

@@ -1,0 +1,33 @@
+"""Memory that batches free is kept for the next ones: fresh pages can cost more than the work in them."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from functools import cache
+
+KEPT = (1 << 31) - 1
+"""Bytes of freed memory that the process keeps at most: two gigabytes, the most that can be asked for."""
+
+# Names of glibc's malloc.h.
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
+_LARGEST = 1 << 30
+
+
+@cache
+def keep_memory() -> bool:
+    """Tell the C library, once in a process, not to give freed memory back at once; whether it was told.
+
+    Every batch makes and frees arrays of much the same sizes. By default glibc gets large ones from the
+    system and gives them back, so that every batch has its pages cleared anew. What is kept was in use
+    before: the peak does not grow. ``WEFT_KEEP_MEMORY=0`` in the environment leaves the default; elsewhere
+    than on glibc nothing is done.
+    """
+    if os.environ.get("WEFT_KEEP_MEMORY") == "0":
+        return False
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):
+        return False
+    options = ((_ARENA_MAX, 1), (_MMAP_THRESHOLD, _LARGEST), (_TRIM_THRESHOLD, KEPT))
+    return all(mallopt(option, value) for option, value in options)

@@ -1,0 +1,64 @@
+"""Many pieces of partials as one per bucket and grouping: put one after the other, or merged."""
+
+from __future__ import annotations
+
+import datetime
+
+import pyarrow as pa
+
+import weft
+from weft.engine.compile import compile_plan
+from weft.engine.final import END, final
+from weft.engine.partial import partial
+from weft.engine.state import Piece, State, one_piece_each
+
+TEXT = """
+-- name: by_key
+SELECT k, sum(x) AS total, min(s) AS first FROM t [RANGE '4 s' SLIDE '2 s'] GROUP BY k;
+-- name: all
+SELECT count(*) AS n FROM t [RANGE '3 s'] WHERE x > 1
+"""
+
+
+def rows(first: int, keys: str) -> pa.Table:
+    """A row a second, from a second on."""
+    start = datetime.datetime(2024, 1, 1)
+    times = [start + datetime.timedelta(seconds=first + i) for i in range(len(keys))]
+    return pa.table({"ts": times, "k": list(keys), "x": range(len(keys)), "s": [key * 2 for key in keys]})
+
+
+def pieces_of(batches: list[pa.Table], buckets: int) -> tuple[weft.engine.program.Program, list[Piece]]:
+    plan = weft.plan(weft.sql(TEXT))
+    program = compile_plan(plan, batches[0].schema, "ts", buckets=buckets)
+    return program, [p for batch in batches for p in partial(batch, program, None, buckets).pieces]
+
+
+def check(batches: list[pa.Table], merged: bool) -> None:
+    for buckets in (1, 2):
+        program, pieces = pieces_of(batches, buckets)
+        gathered = one_piece_each(pieces, program)
+        where = [(p.bucket, p.grouping) for p in gathered]
+        assert len(where) == len(set(where)) and set(where) == {(p.bucket, p.grouping) for p in pieces}
+        cells, before = (sum(p.table.num_rows for p in some) for some in (gathered, pieces))
+        assert cells < before if merged else cells == before
+        for bucket in range(buckets):
+            mine, all_of = ([p for p in some if p.bucket == bucket] for some in (gathered, pieces))
+            found, wanted = (final(State(program, bucket), some, END, program)[1] for some in (mine, all_of))
+            assert found == wanted and found
+
+
+def test_pieces_of_other_times_are_put_one_after_the_other() -> None:
+    check([rows(0, "abcabcab"), rows(8, "dadadada"), rows(16, "aaaaaaae")], merged=False)
+
+
+def test_pieces_with_and_without_dictionaries_become_one() -> None:
+    program, pieces = pieces_of([rows(0, "abcabcab"), rows(8, "abcdefgh")], 1)
+    assert len({p.table.schema for p in pieces if p.grouping == 0}) == 2
+    found, wanted = (
+        final(State(program), some, END, program)[1] for some in (one_piece_each(pieces, program), pieces)
+    )
+    assert found == wanted
+
+
+def test_pieces_of_the_same_times_are_merged() -> None:
+    check([rows(0, "abcabcab"), rows(0, "abcabcab"), rows(2, "abcdefgh")], merged=True)
