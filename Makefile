@@ -2,21 +2,23 @@
 PYTHON  ?= python3
 VENV    := .venv
 BIN     := $(VENV)/bin
+FLINK   := .venv-flink
 STAMP   := $(VENV)/.weft-installed
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 ENGINE  ?= local
 
-.PHONY: help demo test check bench docs docs-serve clean
+.PHONY: help demo test check bench flink docs docs-serve clean
 
 help:
 	@echo "make demo   set up, then run about a hundred queries over generated trades on Spark"
 	@echo "make test   set up (with Chromium for the dashboard's tests), then run every test"
 	@echo "make check  set up, then formatting, lint, types and the direction of imports"
 	@echo "make bench  set up, then the quick form of every benchmark"
+	@echo "make flink  set up Flink in $(FLINK) for the benchmark peers (850 MB; Python 3.11 or 3.12)"
 	@echo "make example-trading | example-smart_grid | example-fraud [ENGINE=spark] | example-iot_join"
 	@echo "make docs   set up, then build the documentation into site/ (make docs-serve: on http://127.0.0.1:8000)"
-	@echo "make clean  remove .venv and everything built"
+	@echo "make clean  remove .venv, $(FLINK) and everything built"
 
 demo: $(STAMP)
 	@$(BIN)/weft demo
@@ -39,6 +41,15 @@ example-%: $(STAMP)
 
 bench: $(STAMP)
 	@$(BIN)/weft bench --all --quick
+
+# Apart from .venv, for it pins versions of NumPy and Arrow that weft excludes.
+flink: $(FLINK)/.installed
+
+$(FLINK)/.installed: constraints-flink.txt
+	@echo "Setting up Flink in $(FLINK) (once; about two minutes) ..."
+	@test -x $(FLINK)/bin/python || $(PYTHON) -m venv $(FLINK)
+	@$(FLINK)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-flink.txt apache-flink
+	@touch $@
 
 # The variable keeps the theme from printing its opinion of mkdocs.
 docs docs-serve: export NO_MKDOCS_2_WARNING = 1
@@ -74,5 +85,5 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build dist out site src/*.egg-info .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(FLINK) build dist out site src/*.egg-info .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

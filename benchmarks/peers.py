@@ -1,23 +1,24 @@
-"""The same N sliding queries by weft, by hand in DuckDB and Polars, and by native Spark: seconds against N.
+"""The same N sliding queries by weft, Spark and Flink, and by hand in DuckDB and Polars: seconds against N.
 
 Every rival is written in the best form that we know, from one query at a time to weft's own idea by hand;
-all read one Parquet file, and their answers are compared. docs/benchmarks.md says what each does.
+all read the same trades, and their answers are compared. docs/benchmarks.md says what each does.
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import _flink
 import duckdb
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 from _plots import MARKERS, axes, legend, save
-from rich.console import Group
 from rich.table import Table
 from spark_native import Native
 
@@ -34,8 +35,11 @@ MORE = (256, 1024)
 ROWS, QUICK_ROWS = 10_000_000, 1_000_000
 RATE = 700.0
 TRIES = 3
-ENOUGH = 60.0
+ENOUGH, QUICK_ENOUGH = 60.0, 20.0
 """Seconds of one rival at one N after which the rest of its queries are scaled."""
+
+TOGETHER = 8
+"""Streams that run at the same time: more would only wait for each other, and fewer could not be a sample."""
 
 SECOND = 1_000_000
 Answers = Iterator[tuple[str, pa.Table]]
@@ -50,20 +54,24 @@ class World:
     spark: Any
     settled: int
     """When every symbol has traded, in microseconds."""
+    flink: _flink.Flink | None = None
+    """Where its environment was set up."""
 
 
 @dataclass(frozen=True)
 class Rival:
     """One way to answer the questions.
 
-    Where they are answered ``one_by_one``, the time goes with their number, and a sample tells it. One with
-    ``holes`` leaves out windows that start before a group's first row.
+    Where so many are answered ``at_a_time``, the time goes with their number, and a sample tells it; 0 is all
+    together. One with ``holes`` leaves out windows that start before a group's first row. Its figures are
+    ``over`` these of weft's ways.
     """
 
     name: str
     answers: Callable[[World, list[Question]], Answers]
-    one_by_one: bool = False
+    at_a_time: int = 0
     holes: bool = False
+    over: tuple[str, ...] = ("inprocess", "spark")
 
 
 def weft_inprocess(world: World, questions: list[Question]) -> Answers:
@@ -93,6 +101,38 @@ def spark_batch(world: World, questions: list[Question]) -> Answers:
     native = Native(world.spark, Path(world.path), world.folder)
     for question in questions:
         yield question.name, native.ask(question)
+
+
+def spark_streams(world: World, questions: list[Question]) -> Answers:
+    """Streaming queries over the file and a last row far ahead, which closes the windows before it."""
+    native = Native(world.spark, Path(world.path), world.folder)
+    for some in batched(questions, TOGETHER):
+        found: dict[str, list[pa.Table]] = {q.name: [] for q in some}
+
+        def keep(writer: Any, name: str, found: dict[str, list[pa.Table]] = found) -> Any:
+            return writer.foreachBatch(lambda rows, _: found[name].append(rows.toArrow()))
+
+        native.stream(some, f"{world.folder}/{{trades,last}}", keep)
+        for name, tables in found.items():
+            yield name, pa.concat_tables(tables)
+
+
+def write_last(path: str, folder: Path) -> None:
+    """The first row once more, a year later."""
+    folder.mkdir()
+    row = f"SELECT * REPLACE (ts + INTERVAL 1 YEAR AS ts) FROM (FROM '{path}' LIMIT 1)"
+    duckdb.sql(f"COPY ({row}) TO '{folder}/last.parquet'")
+
+
+def flink_streams(world: World, questions: list[Question]) -> Answers:
+    assert world.flink
+    for some in batched(questions, TOGETHER):
+        yield from world.flink.ask(some).items()
+
+
+def batched(questions: list[Question], size: int) -> Iterator[list[Question]]:
+    for at in range(0, len(questions), size):
+        yield questions[at : at + size]
 
 
 # In DuckDB and Polars by hand, window k of a query starts at k times its slide: row t is in those from
@@ -229,12 +269,14 @@ RIVALS = (
     Rival("weft, in-process", weft_inprocess),
     Rival("weft, Spark", weft_spark),
     Rival("weft, Spark stream", weft_stream),
-    Rival("Spark, one by one", spark_batch, one_by_one=True),
-    Rival("DuckDB, one by one", duckdb_one_by_one, one_by_one=True),
-    Rival("DuckDB, shifted tumbling", duckdb_shifted, one_by_one=True),
+    Rival("Spark, one by one", spark_batch, at_a_time=1),
+    Rival("Spark, streams", spark_streams, at_a_time=TOGETHER, over=("stream",)),
+    Rival("Flink, streams", flink_streams, at_a_time=TOGETHER, over=("stream",)),
+    Rival("DuckDB, one by one", duckdb_one_by_one, at_a_time=1),
+    Rival("DuckDB, shifted tumbling", duckdb_shifted, at_a_time=1),
     Rival("DuckDB, panes", duckdb_panes),
     Rival("DuckDB, slices", duckdb_slices),
-    Rival("Polars, group_by_dynamic", polars_dynamic, one_by_one=True, holes=True),
+    Rival("Polars, group_by_dynamic", polars_dynamic, at_a_time=1, holes=True),
     Rival("Polars, panes", polars_panes),
     Rival("Polars, slices", polars_slices),
 )
@@ -254,19 +296,24 @@ def tumbling(world: World) -> dict[str, Callable[[], Any]]:
 
 def run(quick: bool, progress: Progress) -> Result:
     """Measure every rival at every N; raise if two disagree."""
-    rows, tries = (QUICK_ROWS, 1) if quick else (ROWS, TRIES)
-    steps = 1 + len(RIVALS) * len(COUNTS) + len(MORE)
-    with tempfile.TemporaryDirectory(prefix="weft-bench-") as folder:
-        progress("generating trades", 0, steps)
+    rows, tries, enough = (QUICK_ROWS, 1, QUICK_ENOUGH) if quick else (ROWS, TRIES, ENOUGH)
+    with tempfile.TemporaryDirectory(prefix="weft-bench-") as folder, ExitStack() as open_until_done:
+        progress("generating trades", 0, 1)
         (path,) = write_parquet(Path(folder) / "trades", rows, files=1, rate=RATE)
+        write_last(str(path), Path(folder) / "last")
         spark = weft.session("local[*]", {"spark.driver.memory": "6g"})
         spark.conf.set("spark.sql.shuffle.partitions", 4)
-        world = World(str(path), Path(folder), spark, settled(str(path)))
-        table, done = [], 1
-        for rival in RIVALS:
+        flink = None
+        if _flink.PYTHON.exists():
+            flink = open_until_done.enter_context(_flink.serving(str(path), Path(folder) / "flink"))
+            flink.ask(sliding(COUNTS[1]))  # its JVM is cold, where Spark's has run weft's queries
+        world = World(str(path), Path(folder), spark, settled(str(path)), flink)
+        rivals = [rival for rival in RIVALS if flink or rival.answers is not flink_streams]
+        table, done, steps = [], 1, 1 + len(rivals) * len(COUNTS) + len(MORE)
+        for rival in rivals:
             for count in (*COUNTS, *MORE) if rival is RIVALS[0] else COUNTS:
                 progress(f"{rival.name}, N = {count}", done, steps)
-                found = measure(rival, world, sliding(count), tries)
+                found = measure(rival, world, sliding(count), tries, enough)
                 table.append({"rival": rival.name, "queries": count, **found})
                 done += 1
         least = {name: least_of(work, tries) for name, work in tumbling(world).items()}
@@ -276,6 +323,7 @@ def run(quick: bool, progress: Progress) -> Result:
         row["results"] = sum(rows for (rows, *_), _ in row.pop("answers").values())
     notes = [f"{rows:,} trades of 500 symbols in one Parquet file, at {RATE:.0f} rows/s of event time."]
     notes += [f"One tumbling minute: {name} {seconds:.2f} s." for name, seconds in least.items()]
+    notes += [] if flink else ["Flink is not among them; `make flink` sets it up (about 850 MB)."]
     notes += scaled(table)
     return Result("peers", table, figures(table, rows, least), notes)
 
@@ -289,7 +337,9 @@ def least_of(work: Callable[[], Any], tries: int) -> float:
     return min(seconds[1:])
 
 
-def measure(rival: Rival, world: World, questions: list[Question], tries: int) -> dict[str, Any]:
+def measure(
+    rival: Rival, world: World, questions: list[Question], tries: int, enough: float
+) -> dict[str, Any]:
     """The fewest seconds in so many tries after a first one; a slow rival answers a sample, and is scaled."""
     best = float("inf")
     for attempt in range(tries + 1):
@@ -299,14 +349,15 @@ def measure(rival: Rival, world: World, questions: list[Question], tries: int) -
                 with stopwatch() as apart:
                     found[name] = summary(table), summary(since(table, world.settled))
                 comparing += apart()
-                if rival.one_by_one and elapsed() > ENOUGH:
+                if rival.at_a_time and len(found) % rival.at_a_time == 0 and elapsed() > enough:
                     break
         seconds = (elapsed() - comparing) * len(questions) / len(found)
-        # The first is a warm-up, but for those of whom it shows enough.
-        enough = rival.one_by_one and seconds > ENOUGH / 2
-        if attempt or enough:
+        # The first is a warm-up, but for those who are warm from fewer queries and of whom it shows enough.
+        warm = attempt or len(questions) > COUNTS[0]
+        shown = warm and rival.at_a_time and seconds > enough / 2
+        if attempt or shown:
             best = min(best, seconds)
-        if enough:
+        if shown:
             break
     return {"seconds": best, "run": len(found), "answers": found, "holes": rival.holes}
 
@@ -350,26 +401,30 @@ def scaled(table: list[dict[str, Any]]) -> list[str]:
 
 
 def figures(table: list[dict[str, Any]], rows: int, least: dict[str, float]) -> dict[str, float]:
-    """The ratios that sum the table up."""
+    """The ratios that sum the table up, and what streams take in."""
     took = {(row["rival"], row["queries"]): row["seconds"] for row in table}
     few, most = COUNTS[-2], COUNTS[-1]
-    inside, spark, stream = (rival.name for rival in RIVALS[:3])
-    found = {}
-    for name, ours in (("inprocess", inside), ("spark", spark)):
-        for rival in RIVALS[3:]:
-            short = rival.name.lower().replace(", ", "_").replace(" ", "_")
-            found[f"{short}_over_{name}_{most}"] = took[rival.name, most] / took[ours, most]
+    ours = dict(zip(("inprocess", "spark", "stream"), (rival.name for rival in RIVALS)))
+    found = {f"stream_rows_per_second_{most}": rows / took[ours["stream"], most]}
+    for rival in RIVALS[len(ours) :]:
+        if (rival.name, most) not in took:
+            continue
+        short = rival.name.lower().replace(", ", "_").replace(" ", "_")
+        for way in rival.over:
+            found[f"{short}_over_{way}_{most}"] = took[rival.name, most] / took[ours[way], most]
+        if "stream" in rival.over:
+            found[f"{short}_rows_per_second_{most}"] = rows / took[rival.name, most]
+    inside = ours["inprocess"]
     found["inprocess_1_over_tumbling"] = took[inside, 1] / least["DuckDB"]
     if MORE:
         last = max(row["queries"] for row in table)
         results = next(r["results"] for r in table if r["rival"] == inside and r["queries"] == last)
         found[f"inprocess_{last}_over_{few}"] = took[inside, last] / took[inside, few]
         found[f"inprocess_ns_per_result_{last}"] = took[inside, last] / results * 1e9
-    found[f"stream_rows_per_second_{most}"] = rows / took[stream, most]
     return found
 
 
-def render(result: Result) -> Group:
+def render(result: Result) -> Table:
     """Seconds by rival and N; in brackets, how many times those of weft in one process."""
     counts = sorted({row["queries"] for row in result.rows})
     took = {(row["rival"], row["queries"]): row["seconds"] for row in result.rows}
@@ -384,19 +439,25 @@ def render(result: Result) -> Group:
             over = "" if seconds is None else f" ({seconds / took[RIVALS[0].name, count]:.1f})"
             cells.append("" if seconds is None else f"{seconds:.2f}{over}")
         table.add_row(rival, *cells)
-    return Group(table, *result.notes)
+    return table
 
 
 def draw(result: Result, folder: Path) -> list[Path]:
-    """Seconds against N."""
-    figure, (place,) = axes("The same queries by weft and by its peers", "queries", "seconds", width=7.4)
-    for number, rival in enumerate(dict.fromkeys(row["rival"] for row in result.rows)):
+    """Seconds against N: a colour for each engine, a marker for each of its ways."""
+    figure, (place,) = axes(
+        "The same queries by weft and by its peers", "queries", "seconds", width=7.4, height=4.2
+    )
+    ways: dict[str, list[str]] = {}
+    for rival in dict.fromkeys(row["rival"] for row in result.rows):
         mine = [row for row in result.rows if row["rival"] == rival]
-        style = {"linewidth": 2.2} if rival.startswith("weft") else {"linewidth": 0.9, "linestyle": "--"}
+        engine = rival.partition(",")[0]
+        ways.setdefault(engine, []).append(rival)
+        style = {"linewidth": 2.2} if engine == "weft" else {"linewidth": 0.9, "linestyle": "--"}
         place.plot(
             [row["queries"] for row in mine],
             [row["seconds"] for row in mine],
-            marker=MARKERS[number % len(MARKERS)],
+            color=f"C{list(ways).index(engine)}",
+            marker=MARKERS[len(ways[engine]) - 1],
             markersize=4,
             label=rival,
             **style,

@@ -155,32 +155,30 @@ class Native:
         """One streaming query per question, all at once: how many were run, and the seconds for all."""
         if len(questions) > 4:
             return 4, self.per_stream * len(questions)
-        stream = (
-            self.spark.readStream.schema(self.spark.read.parquet(self.path).schema)
-            .option("maxFilesPerTrigger", 1)
-            .parquet(self.path)
-            .withWatermark("ts", "0 seconds")
-        )
-        stream.createOrReplaceTempView("stream_of_trades")
 
         def work() -> None:
-            with tempfile.TemporaryDirectory(dir=self.folder) as checkpoints:
-                running = [
-                    self.spark.sql(q.spark_sql().replace("FROM trades", "FROM stream_of_trades"))
-                    .writeStream.format("noop")
-                    .outputMode("append")
-                    .option("checkpointLocation", f"{checkpoints}/{q.name}")
-                    .trigger(availableNow=True)
-                    .start()
-                    for q in questions
-                ]
-                for query in running:
-                    query.awaitTermination()
+            self.stream(questions, self.path, lambda writer, _: writer.format("noop"), maxFilesPerTrigger=1)
 
         work()
         seconds = best_of(2, work)
         self.per_stream = seconds / len(questions)
         return len(questions), seconds
+
+    def stream(
+        self, questions: list[Question], path: str, into: Callable[[Any, str], Any], **options: Any
+    ) -> None:
+        """A streaming query per question over the files there are, all at once, each ``into`` its sink."""
+        schema = self.spark.read.parquet(path).schema
+        rows = self.spark.readStream.schema(schema).options(**options).parquet(path)
+        rows.withWatermark("ts", "0 seconds").createOrReplaceTempView("stream_of_trades")
+        with tempfile.TemporaryDirectory(dir=self.folder) as checkpoints:
+            running = []
+            for q in questions:
+                asked = self.spark.sql(q.spark_sql().replace("FROM trades", "FROM stream_of_trades"))
+                writer = into(asked.writeStream.outputMode("append").trigger(availableNow=True), q.name)
+                running.append(writer.option("checkpointLocation", f"{checkpoints}/{q.name}").start())
+            for query in running:
+                query.awaitTermination()
 
 
 def summarise(answers: dict[str, pa.Table]) -> dict[str, Summary]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from types import SimpleNamespace
 
@@ -134,12 +135,16 @@ def test_peers_agree_and_are_summed_up(spark, monkeypatch, tmp_path):
     monkeypatch.setattr(module, "COUNTS", (1, 3))
     monkeypatch.setattr(module, "MORE", (5,))
     monkeypatch.setattr(module, "QUICK_ROWS", 300_000)
+    monkeypatch.setattr(module, "TOGETHER", 2)
+    monkeypatch.setattr(sys.modules["_flink"], "PYTHON", tmp_path / "not set up")
     before = spark.conf.get("spark.sql.shuffle.partitions")
     try:
         result = module.run(True, lambda *step: None)
     finally:
         spark.conf.set("spark.sql.shuffle.partitions", before)
-    assert len(result.rows) == len(module.RIVALS) * 2 + 1
+    assert len(result.rows) == (len(module.RIVALS) - 1) * 2 + 1
+    assert "Flink is not among them; `make flink` sets it up (about 850 MB)." in result.notes
+    assert {"spark_streams_over_stream_3", "spark_streams_rows_per_second_3"} < set(result.figures)
     assert all(row["results"] > 0 for row in result.rows)
     assert all(value > 0 for value in result.figures.values())
     assert [path.name for path in module.draw(result, tmp_path)] == ["peers.svg"]
