@@ -57,7 +57,8 @@ def warm() -> float:
             for name in candidates(monoid):
                 technique(name).answer(monoid, monoid.identity(2), np.array([0]), np.array([2]))
             if monoid.built_in:
-                cells, window = (np.array([0, 1]), np.array([0])), tuple(np.array([[0], [1], [0]]))
+                cells = (np.array([0, 1]), np.array([0], dtype=np.int32))
+                window = tuple(np.array([[0], [1], [0]]))
                 answer_grid(monoid, monoid.identity(1), *cells, 1, window, monoid.identity(1))
     join = "SELECT a.i FROM a [RANGE '60 s'], b [RANGE '30 s'] WHERE a.i = b.i AND abs(a.x - b.x) < 2"
     by_time = "SELECT a.i FROM a [RANGE '60 s'], b [RANGE '30 s'] WHERE a.x < b.x"

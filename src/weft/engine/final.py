@@ -111,7 +111,7 @@ class View:
         new[1:] = starts[1:] > starts[:-1]
         edges, at = starts[new], self.cells.slice
         if not new.all():
-            at = (np.cumsum(new) - 1)[at]
+            at = (np.cumsum(new, dtype=np.int32) - 1)[at]
         # Cells can be taken as they are, by all, unless signatures or finer edges split the tree's slices.
         self._spread: Spread | None = None
         group = self.cells.group

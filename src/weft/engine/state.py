@@ -52,12 +52,15 @@ class Piece:
 
 @dataclass(slots=True)
 class Cells:
-    """A run of cells: numbers of group, slice and signature, and the states of each part."""
+    """A run of cells: numbers of group, slice and signature, as int32, and the states of each part."""
 
     group: np.ndarray
     slice: np.ndarray
     signature: np.ndarray
     parts: list[States]
+
+    def __post_init__(self) -> None:
+        self.group, self.slice, self.signature = map(_small, (self.group, self.slice, self.signature))
 
     def __len__(self) -> int:
         return len(self.group)
@@ -66,6 +69,11 @@ class Cells:
         """These rows, in this order."""
         parts = [States(p.words[rows], p.dictionary) for p in self.parts]
         return Cells(self.group[rows], self.slice[rows], self.signature[rows], parts)
+
+
+def _small(numbers: np.ndarray) -> np.ndarray:
+    """Numbers of what is in memory, in half the room; one type, so that kernels are compiled once."""
+    return numbers.astype(np.int32, copy=False)
 
 
 class GroupingState:
@@ -127,7 +135,7 @@ class GroupingState:
         self.starts, self.ends = s[new], e[new]
         if len(moves) and moves[-1] != len(moves) - 1:
             for cells in (self.cells, *self.pending):
-                cells.slice = moves[cells.slice]
+                cells.slice = _small(moves[cells.slice])
         return fresh[numbers]
 
     def _signatures(self, column: pa.Array) -> np.ndarray:
@@ -193,7 +201,7 @@ class GroupingState:
         live = np.zeros(len(self.starts), dtype=np.bool_)
         for cells in runs:
             live[cells.slice] = True
-        moves = np.cumsum(live) - 1
+        moves = _small(np.cumsum(live) - 1)
         for cells in runs:
             cells.slice = moves[cells.slice]
         self.starts, self.ends = self.starts[live], self.ends[live]
@@ -219,7 +227,7 @@ class GroupingState:
             if 2 * used.sum() < len(used):
                 keys = KeyIndex(self.grouping.key_types)
                 keys.encode(self.keys.decode(np.flatnonzero(used)))
-                moves = np.cumsum(used) - 1
+                moves = _small(np.cumsum(used) - 1)
                 for cells in runs:
                     cells.group = moves[cells.group]
                 self.keys = keys
@@ -227,7 +235,7 @@ class GroupingState:
         for cells in runs:
             used[cells.signature] = True
         if 2 * used.sum() < len(used):
-            moves = np.cumsum(used) - 1
+            moves = _small(np.cumsum(used) - 1)
             kept = [bits for bits, number in self.packed.items() if used[number]]
             self.packed = {bits: number for number, bits in enumerate(kept)}
             for cells in runs:

@@ -34,6 +34,11 @@ SHIPPING = {
     "spark.sql.execution.arrow.useLargeVarTypes": "true",
 }
 
+JOB = SHIPPING | {
+    # The two stages of a job are known beforehand: planning the second anew after the first gains nothing.
+    "spark.sql.adaptive.enabled": "false",
+}
+
 
 def session(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
     """Get the running Spark session, or start one: quiet, in UTC, with workers of this very Python.
@@ -74,8 +79,8 @@ def _settings(master: str | None, conf: Mapping[str, str]) -> dict[str, str]:
 @contextmanager
 def shipping(spark: SparkSession) -> Iterator[None]:
     """In the block, this session hands rows to Python in the cheapest way."""
-    before = {name: spark.conf.get(name, None) for name in SHIPPING}
-    for name, value in SHIPPING.items():
+    before = {name: spark.conf.get(name, None) for name in JOB}
+    for name, value in JOB.items():
         spark.conf.set(name, value)
     try:
         yield
