@@ -355,6 +355,7 @@ def measure(
             for name, table in rival.answers(world, questions):
                 with stopwatch() as apart:
                     found[name] = summary(table), summary(since(table, world.settled))
+                del table  # one may hold the memory of all, in the way of the next try
                 comparing += apart()
                 if rival.at_a_time and len(found) % rival.at_a_time == 0 and elapsed() > enough:
                     break

@@ -28,7 +28,7 @@ from weft.engine.sharing import Choice, total
 from weft.engine.state import Piece, State
 from weft.errors import JobError
 from weft.files import Chunk, Files
-from weft.memory import keep_memory
+from weft.memory import keep_memory, without_collections
 from weft.optimize import LivePlanner
 from weft.optimize import plan as make_plan
 from weft.plan import Plan
@@ -73,7 +73,7 @@ def run(
         queries if isinstance(queries, Plan) else make_plan(queries, strategy=strategy, technique=technique)
     )
     threads, beside = threads or os.cpu_count() or 1, Tables(tables)
-    with ThreadPoolExecutor(1) as worker:
+    with ThreadPoolExecutor(1) as worker, without_collections():
         schema, arriving = _arriving(plan, batches)
         program = compile_plan(plan, schema, time, strict, threads, tables=beside.schemas(plan.queries))
         runner = LocalRun(program, parse_duration(lateness, "lateness"), threads, beside)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 
 KEPT = (1 << 31) - 1
@@ -31,3 +34,18 @@ def keep_memory() -> bool:
         return False
     options = ((_ARENA_MAX, 1), (_MMAP_THRESHOLD, _LARGEST), (_TRIM_THRESHOLD, KEPT))
     return all(mallopt(option, value) for option, value in options)
+
+
+@contextmanager
+def without_collections() -> Iterator[None]:
+    """In the block, Python does not look for garbage in cycles, of which batches make none.
+
+    It would look whenever some thousand tables have been made, through all that was ever imported.
+    """
+    on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if on:
+            gc.enable()
