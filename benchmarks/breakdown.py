@@ -202,7 +202,7 @@ def render(result: Result) -> Group:
     fresh = [row for row in result.rows if "first" in row]
     shares = [row for row in result.rows if "phases" in row]
     laps = [row for row in result.rows if "laps" in row]
-    return Group(_shares(shares), _laps(laps), _fresh(fresh), *result.notes)
+    return Group(_shares(shares), _laps(laps), _fresh(fresh))
 
 
 def _shares(rows: list[dict[str, Any]]) -> Table:

@@ -221,7 +221,7 @@ def render(result: Result) -> Group:
             f"{row['busy']:.0%}",
             f"{row['steps']:,}",
         )
-    return Group(times, load, *result.notes)
+    return Group(times, load)
 
 
 def _times(spread: dict[str, float] | None) -> str:

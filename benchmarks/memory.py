@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from rich.console import Group
 from rich.table import Table
 
 import weft
@@ -141,7 +140,7 @@ def figures(rows: list[dict[str, Any]]) -> dict[str, float]:
     return found
 
 
-def render(result: Result) -> Group:
+def render(result: Result) -> Table:
     """A row for each setting."""
     table = Table(title=f"Memory of one process (goal with 1,000,000 keys: {GOAL / 2**30:.0f} GB)")
     headings = ("", "keys", "rows", "results", "cells", "their MB", "before MB", "peak MB", "buckets")
@@ -155,7 +154,7 @@ def render(result: Result) -> Group:
             str(row["buckets"]),
             *(f"{row[each]:,.0f}" for each in ("rows_per_second", "results_per_second", "seconds")),
         )
-    return Group(table, *result.notes)
+    return table
 
 
 if __name__ == "__main__":

@@ -23,6 +23,8 @@ SOCKETS = {
     # Over TCP, each way between the JVM and a Python worker waits some forty milliseconds for an
     # acknowledgement that is delayed (Nagle's algorithm); Spark turns that off nowhere.
     "spark.python.unix.domain.socket.enabled": "true",
+    # Ends workers quietly, and forks them with weft imported.
+    "spark.python.daemon.module": "weft.spark.daemon",
 }
 
 SHIPPING = {

@@ -8,8 +8,6 @@ watermark, and answer what is due, also in a step that brought them no row.
 from __future__ import annotations
 
 import gc
-import signal
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -200,19 +198,8 @@ def tidy(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     what is left after it is set aside for good; only garbage in cycles would stay, and that is gone by then.
     """
     keep_memory()
-    _when_nobody_listens(signal.SIG_IGN)
     yield from batches
     began = time.perf_counter()
     gc.collect()
     if time.perf_counter() - began > SLOW_COLLECTION:
         gc.freeze()
-    _when_nobody_listens(signal.SIG_DFL)
-
-
-def _when_nobody_listens(do: signal.Handlers) -> None:
-    """What to do when writing to a socket that was closed: between tasks, end without a word.
-
-    The JVM closes it when the session ends, and Spark's own code would print a traceback for each worker.
-    """
-    if TaskContext.get() and threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGPIPE, do)
