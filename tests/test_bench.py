@@ -161,10 +161,11 @@ def test_a_breakdown_shows_where_the_time_goes(spark, monkeypatch):
         monkeypatch.setattr(module, name, value)
     monkeypatch.setattr(module, "EVERY", 0.0005)
     result = module.run(True, lambda *step: None)
-    inside, stream, small, *fresh = result.rows
+    inside, whole, stream, small, *fresh = result.rows
     assert sum(inside["phases"].values()) == pytest.approx(1.0)
     assert inside["phases"]["partials"] > 0
     assert stream["laps"]["map"] > 0
+    assert whole["laps"]["map"] > 0 and whole["batch"] >= whole["seconds"]
     assert small["rows"] == 1000
     assert [row["where"] for row in fresh] == ["fresh, in-process", "fresh, stream"]
     assert all(row["first"]["step"] >= row["first"]["tasks"] > 0 for row in fresh)
@@ -189,7 +190,7 @@ def test_latency_is_measured_on_both_engines(spark, monkeypatch, tmp_path):
     assert [row["batch"] is None for row in result.rows] == [False, True]
     assert {"spark_delay_p99", "inprocess_keeps_up"} < set(result.figures)
     assert [path.name for path in module.draw(result, tmp_path)] == ["latency.svg"]
-    assert len(module.render(result).renderables) == 3
+    assert len(module.render(result).renderables) == 2
 
 
 def test_a_delay_is_waiting_for_the_step_and_work_on_it(monkeypatch):
@@ -225,7 +226,7 @@ def test_memory_is_measured_in_processes_of_their_own(monkeypatch):
     assert (sparse["cells"], dense["cells"]) == (6 * 20, 6 * 300)
     assert all(row["peak_bytes"] >= row["empty_bytes"] > row["state_bytes"] > 0 for row in result.rows)
     assert all(value > 0 for value in result.figures.values() if value)
-    assert module.render(result).renderables[0].row_count == 2
+    assert module.render(result).row_count == 2
     monkeypatch.setattr(module, "QUERIES", 10_000)
     with pytest.raises(RuntimeError, match="300 keys: the process ended with 1"):
         module.in_fresh_process(300, 1, 6)

@@ -7,6 +7,7 @@ import random
 import shutil
 import tempfile
 import time
+import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
@@ -76,6 +77,7 @@ class World:
 
     def __init__(self, queries: Iterable[Query], lateness: int = 0, strategy: str = "share-all") -> None:
         self.place = tempfile.mkdtemp(prefix="weft-live-")
+        weakref.finalize(self, shutil.rmtree, self.place, ignore_errors=True)
         self.lateness, self.batches = lateness, []
         self.layers: list[tuple[Layer, ...]] = [()] * BUCKETS
         self.seen, self.watermark = Seen(), None
@@ -278,7 +280,6 @@ class Live(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "world"):
             self.world.close()
-            shutil.rmtree(self.world.place)
 
 
 TestLive = Live.TestCase
@@ -314,7 +315,6 @@ def test_a_long_life(seed: int) -> None:
         if chance.random() < 0.1:
             world.forget()
     world.close()
-    shutil.rmtree(world.place)
     assert sum(life.since != NEVER and life.since <= life.joined for life in world.lives) >= 3
 
 
@@ -327,7 +327,6 @@ def joining(running: Iterable[Query], new: Query, *batches: list[Row], lateness:
     world.step(batches[-1])
     since = world.origin(new.name)
     world.close()
-    shutil.rmtree(world.place)
     return since
 
 
@@ -388,7 +387,6 @@ def test_what_a_query_keeps_counts_from_its_own_first_window() -> None:
     world.step(AFTER[4:])
     assert world.origin("d") == 12, "b vouches for it"
     world.close()
-    shutil.rmtree(world.place)
 
 
 def test_edges_from_before_a_query_joined_do_not_count() -> None:
@@ -401,7 +399,6 @@ def test_edges_from_before_a_query_joined_do_not_count() -> None:
     world.step(AFTER[1:])
     assert world.origin("c") == 12
     world.close()
-    shutil.rmtree(world.place)
 
 
 def test_ends_from_before_a_query_was_exact_do_not_count() -> None:
@@ -416,7 +413,6 @@ def test_ends_from_before_a_query_was_exact_do_not_count() -> None:
     world.step([row(ts) for ts in range(14, 40)])
     assert world.origin("c") == 18
     world.close()
-    shutil.rmtree(world.place)
 
 
 def test_rows_are_counted_from_when_a_query_joined_and_keep_their_numbers() -> None:
@@ -432,7 +428,6 @@ def test_rows_are_counted_from_when_a_query_joined_and_keep_their_numbers() -> N
     world.step([row(16)])
     world.step([row(ts) for ts in range(17, 30)])
     world.close()
-    shutil.rmtree(world.place)
 
 
 def test_many_overlapping_windows_are_looked_at_quickly() -> None:
@@ -443,7 +438,6 @@ def test_many_overlapping_windows_are_looked_at_quickly() -> None:
     program = world.registry.fold(world.seen, world.watermark)
     assert time.perf_counter() - began < 5
     assert program.by_name["b"].origin.since == 5_000_100 - 900_000 + 1
-    shutil.rmtree(world.place)
 
 
 def test_a_dropped_query_is_forgotten() -> None:
@@ -460,4 +454,3 @@ def test_a_dropped_query_is_forgotten() -> None:
     world.step(AFTER)
     assert world.origin("a") == 24
     world.close()
-    shutil.rmtree(world.place)

@@ -71,5 +71,20 @@ def test_pieces_with_and_without_dictionaries_become_one() -> None:
     assert found == wanted
 
 
+def test_a_null_among_the_keys_of_a_dictionary() -> None:
+    program, pieces = pieces_of([rows(0, "abcabcab"), rows(8, "abcdefgh")], 1)
+    by_key = [with_keys(p, dictionary=True) for p in pieces if p.grouping == 0]
+    with_null = []
+    for piece in by_key:
+        keys = piece.table.column(0)
+        holed = pa.concat_arrays([pa.nulls(1, pa.string()), keys.dictionary[1:]])
+        columns = [pa.DictionaryArray.from_arrays(keys.indices, holed), *piece.table.columns[1:]]
+        table = pa.RecordBatch.from_arrays(columns, names=piece.table.schema.names)
+        with_null.append(Piece(piece.bucket, piece.grouping, table))
+    gathered = one_piece_each(with_null, program)
+    found, wanted = (final(State(program), some, END, program)[1] for some in (gathered, with_null))
+    assert len(gathered) == 1 and found == wanted
+
+
 def test_pieces_of_the_same_times_are_merged() -> None:
     check([rows(0, "abcabcab"), rows(0, "abcabcab"), rows(2, "abcdefgh")], merged=True)

@@ -131,7 +131,7 @@ def test_executors_and_python_workers_may_die(cluster: Cluster, tmp_path: Path) 
     running = begin(tmp_path, cluster)
     manifests = tmp_path / "checkpoint" / "manifests"
     killed = []
-    for word, after in (("pyspark.daemon", 2), ("CoarseGrainedExecutorBackend", 4)):
+    for word, after in (("spark.daemon", 2), ("CoarseGrainedExecutorBackend", 4)):
         until = time.monotonic() + 120
         while len(list(manifests.glob("[0-9]*.json"))) < after and running.poll() is None:
             assert time.monotonic() < until
@@ -141,7 +141,7 @@ def test_executors_and_python_workers_may_die(cluster: Cluster, tmp_path: Path) 
             killed.append(word)
     _, wrong = running.communicate(timeout=180)
     assert running.returncode == 0, wrong
-    assert killed == ["pyspark.daemon", "CoarseGrainedExecutorBackend"]
+    assert killed == ["spark.daemon", "CoarseGrainedExecutorBackend"]
     assert trades.close(answers(tmp_path), trades.expected(rows))
 
 

@@ -356,13 +356,20 @@ def one_piece_each(pieces: Sequence[Piece], program: Program) -> list[Piece]:
     for where, some in together.items():
         if len(some) == 1:
             made += some
-        elif len({p.table.schema for p in some}) > 1 or _overlap(some):
-            # The same column may have a dictionary here and none there.
+        elif not _stack(some) or _overlap(some):
             made += merge_pieces(some, program)
         else:
             whole = pa.Table.from_batches([p.table for p in some]).unify_dictionaries().combine_chunks()
             made.append(Piece(*where, whole.to_batches()[0]))
     return made
+
+
+def _stack(pieces: Sequence[Piece]) -> bool:
+    """Whether their tables can be put one after the other: the same column may have a dictionary here and
+    none there, and Arrow unites no dictionaries that hold a null."""
+    columns = [c for p in pieces for c in p.table.columns if pa.types.is_dictionary(c.type)]
+    nulls = any(c.dictionary.null_count for c in columns)
+    return not nulls and len({p.table.schema for p in pieces}) == 1
 
 
 def _overlap(pieces: Sequence[Piece]) -> bool:
