@@ -43,7 +43,7 @@ PHASES = (
     ("reading", ("weft/files/",)),
     ("keys", ("engine/keys.py",)),
     ("partials", ("engine/partial.py",)),
-    ("windows", ("engine/runs.py",)),
+    ("windows", ("engine/asked.py", "engine/gridded.py", "engine/runs.py")),
     ("combining", ("weft/final/",)),
     ("state", ("engine/state.py",)),
     ("results", ("engine/final.py", "weft/local.py")),

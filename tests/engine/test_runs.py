@@ -11,9 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.aggregates.monoid import ADD, AFFINE, MAX, MIN, SUM_INT, Monoid
-from weft.engine import runs as finding
+from weft.engine import asked as asking
+from weft.engine.asked import Asked, Region, Windows, ask
 from weft.engine.due import NEVER
-from weft.engine.runs import Asked, Region, Windows, ask, find_runs
+from weft.engine.gridded import find_runs
+from weft.engine.runs import Runs
 from weft.final import technique
 from weft.query import Window
 
@@ -43,7 +45,7 @@ def brute(region: Region, window: Window, after: int, until: int) -> list[tuple[
     return sorted(found)
 
 
-def as_rows(found: finding.Runs, number: int) -> list[tuple[int, ...]]:
+def as_rows(found: Runs, number: int) -> list[tuple[int, ...]]:
     mine = found.part(number, number + 1)
     columns = (found.start, found.group, *found.cells, found.end)
     return list(zip(*(column[mine].tolist() for column in columns)))
@@ -144,7 +146,7 @@ def test_dense_groups_are_taken_from_a_grid_and_sparse_ones_searched() -> None:
 
 
 def test_runs_are_found_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finding, "AT_ONCE", 60)
+    monkeypatch.setattr(asking, "AT_ONCE", 60)
     region = region_of({g: set(range(20)) for g in range(4)}, np.arange(20))
     asked = asked_of([region], [Window(range, 5) for range in (5, 10, 15, 20)], NEVER, 30)
     turns = list(asked.turns(cells=10))

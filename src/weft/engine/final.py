@@ -17,11 +17,13 @@ import pyarrow as pa
 
 from weft.aggregates import Monoid, States
 from weft.aggregates.monoid import merge
+from weft.engine.asked import Due, Region, Windows, ask
 from weft.engine.counting import count_rows
 from weft.engine.due import last_ends
+from weft.engine.gridded import find_runs
 from weft.engine.program import Entry, Program
 from weft.engine.roster import Roster
-from weft.engine.runs import Due, Region, Runs, Windows, ask, find_runs
+from weft.engine.runs import Runs
 from weft.engine.shards import MOST_PAIRS, bounded
 from weft.engine.spread import Spread, spread
 from weft.engine.state import Counted, GroupingState, Piece, State
