@@ -1,0 +1,90 @@
+"""Tells many stories and shows the first that fail, made small: ``python -m stories --cases 1000 --seed 1``."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+import time
+
+from stories.check import Failure, tell
+from stories.generate import make
+from stories.runners import ENGINES
+from stories.shrink import shrunk
+from stories.story import Story, told
+
+
+def main() -> int:
+    """Tell stories; the number of those that failed is not zero where the exit code is not."""
+    options = _options()
+    logging.disable(logging.WARNING)  # a table that cannot be used is a case like any other
+    # Plans must not depend on what this machine was measured to cost.
+    os.environ["WEFT_COSTS"] = os.path.join(os.path.dirname(__file__), "no-costs.json")
+    if options.case:
+        return _again(options.case, options.engines)
+    began, failed = time.monotonic(), 0
+    cpu = time.process_time()
+    number = -1
+    for number in range(options.first, options.first + options.cases):
+        seconds = time.monotonic() - began
+        if seconds > options.seconds:
+            number -= 1
+            break
+        story = make(f"{options.seed}:{number}", options.engines)
+        failure = tell(story)
+        if failure is not None:
+            failed += 1
+            if options.stop:
+                done = number - options.first + 1
+                print(f"found: case {story.seed} after {done} cases, {seconds:.1f} s, {time.process_time() - cpu:.1f} s of work")
+                print(failure)
+                return 1
+            _show(story, failure)
+            if failed >= options.failures:
+                break
+        elif (number - options.first + 1) % 500 == 0:
+            print(_rate(number - options.first + 1, failed, began, cpu), flush=True)
+    print(_rate(number - options.first + 1, failed, began, cpu))
+    return int(failed > 0)
+
+
+def _rate(cases: int, failed: int, began: float, cpu: float) -> str:
+    seconds, work = time.monotonic() - began, time.process_time() - cpu
+    return (
+        f"{cases:,} cases, {failed} failed, {seconds:.0f} s ({60 * cases / max(seconds, 1e-9):,.0f} a minute; "
+        f"{60 * cases / max(work, 1e-9):,.0f} a minute of one core's work)"
+    )
+
+
+def _show(story: Story, failure: Failure) -> None:
+    print(f"case {story.seed} fails: {failure}", flush=True)
+    small = shrunk(story, lambda smaller: tell(smaller) is not None)
+    print(f"made smaller:\n{told(small)}\n{tell(small)}\n", flush=True)
+
+
+def _again(case: str, engines: list[str]) -> int:
+    story = make(case, engines)
+    failure = tell(story)
+    if failure is None:
+        print(f"{told(story)}\ncase {case} is as expected")
+        return 0
+    _show(story, failure)
+    return 1
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="stories", description=__doc__)
+    parser.add_argument("--cases", type=int, default=1000, help="how many stories (1000)")
+    parser.add_argument("--seed", default="1", help="where they begin (1)")
+    parser.add_argument("--first", type=int, default=0, help="the number of the first (0)")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="end after so long")
+    parser.add_argument("--failures", type=int, default=5, help="end after so many that fail (5)")
+    parser.add_argument("--stop", action="store_true", help="end at the first that fails, without making it small")
+    parser.add_argument("--case", help="tell one story, such as 1:4711")
+    parser.add_argument("--engines", nargs="+", default=list(ENGINES), choices=ENGINES)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
