@@ -77,7 +77,7 @@ def make(seed: str, engines: Sequence[str] = ("local", "stored")) -> Story:
         technique=technique,
         strategy=chance.choice(STRATEGIES),
         most_layers=chance.choice((1, 2, 3, 16)),
-        most_cells=chance.choice((1, 8, 1 << 20, 1 << 20)),
+        most_cells=chance.choice((12, 30, *[1 << 20] * 4)),
         threads=chance.random() < 0.05,
     )
 
@@ -131,7 +131,7 @@ def _values(chance: random.Random) -> dict[str, Callable[[], Any]]:
 
     return {
         "x": maybe(lambda: chance.choice(floats)()),
-        "n": maybe(lambda: chance.choice((2**30, -(2**30), 2**29 + 1)) if large else chance.randint(-20, 20)),
+        "n": maybe(lambda: chance.choice((2**27, -(2**27), 2**26 + 1)) if large else chance.randint(-20, 20)),
         "m": maybe(lambda: chance.randint(-9, 9)),
         "w": maybe(lambda: "".join(chance.choices("abé%_", k=chance.randint(0, 3)))),
     }
