@@ -23,34 +23,34 @@ def main() -> int:
     os.environ["WEFT_COSTS"] = os.path.join(os.path.dirname(__file__), "no-costs.json")
     if options.case:
         return _again(options.case, options.engines)
-    began, failed = time.monotonic(), 0
-    cpu = time.process_time()
-    number = -1
+    return int(any([_many(seed, options) for seed in options.seed]))
+
+
+def _many(seed: str, options: argparse.Namespace) -> bool:
+    """Tell the stories of a seed; whether any failed."""
+    began, work, failed, done = time.monotonic(), time.process_time(), 0, 0
     for number in range(options.first, options.first + options.cases):
-        seconds = time.monotonic() - began
-        if seconds > options.seconds:
-            number -= 1
+        if time.process_time() - work > options.seconds:
             break
-        story = make(f"{options.seed}:{number}", options.engines)
-        failure = tell(story)
+        story = make(f"{seed}:{number}", options.engines)
+        failure, done = tell(story), done + 1
         if failure is not None:
             failed += 1
             if options.stop:
-                done = number - options.first + 1
-                print(f"found: case {story.seed} after {done} cases, {seconds:.1f} s, {time.process_time() - cpu:.1f} s of work")
-                print(failure)
-                return 1
+                print(f"found: case {story.seed} after {done} cases, {time.process_time() - work:.1f} s of work")
+                print(f"{failure}\n", flush=True)
+                return True
             _show(story, failure)
             if failed >= options.failures:
                 break
-        elif (number - options.first + 1) % 500 == 0:
-            print(_rate(number - options.first + 1, failed, began, cpu), flush=True)
-    print(_rate(number - options.first + 1, failed, began, cpu))
-    return int(failed > 0)
+        elif done % 500 == 0:
+            print(_rate(done, failed, began, work), flush=True)
+    print(_rate(done, failed, began, work), flush=True)
+    return failed > 0
 
 
-def _rate(cases: int, failed: int, began: float, cpu: float) -> str:
-    seconds, work = time.monotonic() - began, time.process_time() - cpu
+def _rate(cases: int, failed: int, began: float, before: float) -> str:
+    seconds, work = time.monotonic() - began, time.process_time() - before
     return (
         f"{cases:,} cases, {failed} failed, {seconds:.0f} s ({60 * cases / max(seconds, 1e-9):,.0f} a minute; "
         f"{60 * cases / max(work, 1e-9):,.0f} a minute of one core's work)"
@@ -76,9 +76,9 @@ def _again(case: str, engines: list[str]) -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="stories", description=__doc__)
     parser.add_argument("--cases", type=int, default=1000, help="how many stories (1000)")
-    parser.add_argument("--seed", default="1", help="where they begin (1)")
+    parser.add_argument("--seed", nargs="+", default=["1"], help="where they begin, one after the other (1)")
     parser.add_argument("--first", type=int, default=0, help="the number of the first (0)")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="end after so long")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="end after so much work of one core")
     parser.add_argument("--failures", type=int, default=5, help="end after so many that fail (5)")
     parser.add_argument("--stop", action="store_true", help="end at the first that fails, without making it small")
     parser.add_argument("--case", help="tell one story, such as 1:4711")

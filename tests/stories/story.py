@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from weft.query import Query, Window
+from weft.query import Aggregate, Call, Column, Expr, Query, Window, with_columns
 
 Row: TypeAlias = dict[str, Any]
 
@@ -117,20 +117,37 @@ def _array(
 
 
 def sql_of(query: Query) -> str:
-    """The query as SQL, to be read by people."""
-    window, values = query.window, query.outputs or query.aggregates
+    """The query as SQL; of windows counted in rows it is nearly that."""
+    names = {a.alias: _call(a) for a in query.aggregates}
     listed = [*query.group_by]
-    for value in values:
-        text = str(value.expr) if query.outputs else str(value)  # type: ignore[union-attr]
-        listed.append(f"{text} AS {value.alias}")
+    if query.outputs:
+        listed += [f"{_text(with_columns(o.expr, names))} AS {o.alias}" for o in query.outputs]
+    else:
+        listed += [f"{_call(a)} AS {a.alias}" for a in query.aggregates]
     parts = [f"SELECT {', '.join(listed)}", f"FROM {query.source}"]
     parts += [str(join) for join in query.joins]
-    parts += [] if query.predicate is None else [f"WHERE {query.predicate}"]
-    parts.append(f"GROUP BY {', '.join([*query.group_by, _window(window)])}")
-    parts += [] if query.having is None else [f"HAVING {query.having}"]
-    if query.outputs:
-        parts.append(f"-- of {', '.join(f'{a} AS {a.alias}' for a in query.aggregates)}")
+    parts += [] if query.predicate is None else [f"WHERE {_text(query.predicate)}"]
+    parts.append(f"GROUP BY {', '.join([*query.group_by, _window(query.window)])}")
+    parts += [] if query.having is None else [f"HAVING {_text(with_columns(query.having, names))}"]
     return " ".join(parts)
+
+
+def _call(aggregate: Aggregate) -> str:
+    if aggregate.function == "count_star":
+        return "count(*)"
+    return f"{aggregate.function}({', '.join(map(_text, aggregate.args))})"
+
+
+def _text(expr: Expr) -> str:
+    """An expression as SQL."""
+    if isinstance(expr, Call):
+        args = [_text(arg) for arg in expr.args]
+        if expr.function == "is_null":
+            return f"({args[0]} IS NULL)"
+        if expr.function == "not":
+            return f"(NOT {args[0]})"
+        return str(replace(expr, args=tuple(map(Column, args))))
+    return str(expr)
 
 
 def _window(window: Window) -> str:
