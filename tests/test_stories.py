@@ -8,11 +8,10 @@ from __future__ import annotations
 import os
 
 import pytest
-from stories.check import tell
+from stories import cases
 from stories.generate import make
 from stories.runners import ENGINES
-from stories.shrink import shrunk
-from stories.story import Story, sql_of, told
+from stories.story import sql_of, told
 
 import weft
 
@@ -20,23 +19,14 @@ SEED = os.environ.get("WEFT_SEED", "0")
 LOTS, SIZE = 16, 20
 
 
-def assert_as_expected(story: Story) -> None:
-    failure = tell(story)
-    if failure is None:
-        return
-    small = shrunk(story, lambda smaller: tell(smaller) is not None, seconds=10)
-    pytest.fail(
-        f"story {story.seed} is not as expected (python -m stories --case {story.seed})\n"
-        f"{failure}\nmade smaller:\n{told(small)}\n{tell(small)}",
-        pytrace=False,
-    )
-
-
 @pytest.mark.parametrize("lot", range(LOTS))
 def test_stories_are_answered_as_the_oracle_answers_them(lot: int) -> None:
     print(f"WEFT_SEED={SEED}, cases {lot * SIZE} to {(lot + 1) * SIZE - 1}")
     for number in range(lot * SIZE, (lot + 1) * SIZE):
-        assert_as_expected(make(f"{SEED}:{number}"))
+        case = cases.make(f"{SEED}:{number}")
+        failure = cases.tell(case)
+        if failure is not None:
+            pytest.fail(cases.explained(case, failure, seconds=10), pytrace=False)
 
 
 def test_a_case_is_its_seed() -> None:

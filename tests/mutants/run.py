@@ -64,7 +64,9 @@ def _try(patch: Path, seeds: list[str], seconds: float) -> dict[str, Hit]:
         _copy(Path(folder))
         _apply(patch, Path(folder))
         said = _stories(Path(folder), seeds, ["--stop", "--seconds", str(seconds), "--cases", "1000000"])
-    found = [Hit(case, int(cases), float(work), text) for case, cases, work, text in FOUND.findall(said.stdout)]
+    found = [
+        Hit(case, int(cases), float(work), text) for case, cases, work, text in FOUND.findall(said.stdout)
+    ]
     if said.returncode and not found:
         sys.exit(f"{patch.name}: the stories could not be told:\n{said.stdout}{said.stderr}")
     return {hit.case.split(":")[0]: hit for hit in found}
@@ -79,7 +81,7 @@ def _passes(asked: tuple[str, int]) -> bool:
 
 
 def _copy(folder: Path) -> None:
-    """The sources, the tests and the compiled kernels; times of files are kept, which the kernels' cache reads."""
+    """The sources, the tests and the compiled kernels; their cache reads the times of files, which stay."""
     unneeded = shutil.ignore_patterns("*.pyc", ".hypothesis")
     for name in ("src", "tests"):
         shutil.copytree(ROOT / name, folder / name, ignore=unneeded)

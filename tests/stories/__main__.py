@@ -1,4 +1,4 @@
-"""Tells many stories and shows the first that fail, made small: ``python -m stories --cases 1000 --seed 1``."""
+"""Tells many cases and shows the first that fail, made small: ``python -m stories --cases 1000 --seed 1``."""
 
 from __future__ import annotations
 
@@ -8,11 +8,7 @@ import os
 import sys
 import time
 
-from stories.check import Failure, tell
-from stories.generate import make
-from stories.runners import ENGINES
-from stories.shrink import shrunk
-from stories.story import Story, told
+from stories.cases import KINDS, explained, make, tell, told
 
 
 def main() -> int:
@@ -22,25 +18,29 @@ def main() -> int:
     # Plans must not depend on what this machine was measured to cost.
     os.environ["WEFT_COSTS"] = os.path.join(os.path.dirname(__file__), "no-costs.json")
     if options.case:
-        return _again(options.case, options.engines)
-    return int(any([_many(seed, options) for seed in options.seed]))
+        return _again(options.case, tuple(options.kinds))
+    failed = [seed for seed in options.seed if _many(seed, options)]
+    return int(bool(failed))
 
 
 def _many(seed: str, options: argparse.Namespace) -> bool:
     """Tell the stories of a seed; whether any failed."""
+    kinds = tuple(options.kinds)
     began, work, failed, done = time.monotonic(), time.process_time(), 0, 0
     for number in range(options.first, options.first + options.cases):
         if time.process_time() - work > options.seconds:
             break
-        story = make(f"{seed}:{number}", options.engines)
-        failure, done = tell(story), done + 1
+        case = make(f"{seed}:{number}", kinds)
+        failure, done = tell(case), done + 1
         if failure is not None:
             failed += 1
             if options.stop:
-                print(f"found: case {story.seed} after {done} cases, {time.process_time() - work:.1f} s of work")
+                print(
+                    f"found: case {case.seed} after {done} cases, {time.process_time() - work:.1f} s of work"
+                )
                 print(f"{failure}\n", flush=True)
                 return True
-            _show(story, failure)
+            print(explained(case, failure), flush=True)
             if failed >= options.failures:
                 break
         elif done % 500 == 0:
@@ -51,26 +51,18 @@ def _many(seed: str, options: argparse.Namespace) -> bool:
 
 def _rate(cases: int, failed: int, began: float, before: float) -> str:
     seconds, work = time.monotonic() - began, time.process_time() - before
+    a_minute, of_work = (60 * cases / max(spent, 1e-9) for spent in (seconds, work))
     return (
-        f"{cases:,} cases, {failed} failed, {seconds:.0f} s ({60 * cases / max(seconds, 1e-9):,.0f} a minute; "
-        f"{60 * cases / max(work, 1e-9):,.0f} a minute of one core's work)"
+        f"{cases:,} cases, {failed} failed, {seconds:.0f} s "
+        f"({a_minute:,.0f} a minute, {of_work:,.0f} a minute of one core's work)"
     )
 
 
-def _show(story: Story, failure: Failure) -> None:
-    print(f"case {story.seed} fails: {failure}", flush=True)
-    small = shrunk(story, lambda smaller: tell(smaller) is not None)
-    print(f"made smaller:\n{told(small)}\n{tell(small)}\n", flush=True)
-
-
-def _again(case: str, engines: list[str]) -> int:
-    story = make(case, engines)
-    failure = tell(story)
-    if failure is None:
-        print(f"{told(story)}\ncase {case} is as expected")
-        return 0
-    _show(story, failure)
-    return 1
+def _again(case: str, kinds: tuple[str, ...]) -> int:
+    made = make(case, kinds)
+    failure = tell(made)
+    print(f"{told(made)}\ncase {case} is as expected" if failure is None else explained(made, failure))
+    return int(failure is not None)
 
 
 def _options() -> argparse.Namespace:
@@ -78,11 +70,15 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--cases", type=int, default=1000, help="how many stories (1000)")
     parser.add_argument("--seed", nargs="+", default=["1"], help="where they begin, one after the other (1)")
     parser.add_argument("--first", type=int, default=0, help="the number of the first (0)")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="end after so much work of one core")
+    parser.add_argument(
+        "--seconds", type=float, default=float("inf"), help="end after so much work of one core"
+    )
     parser.add_argument("--failures", type=int, default=5, help="end after so many that fail (5)")
-    parser.add_argument("--stop", action="store_true", help="end at the first that fails, without making it small")
+    parser.add_argument(
+        "--stop", action="store_true", help="end at the first that fails, without making it small"
+    )
     parser.add_argument("--case", help="tell one story, such as 1:4711")
-    parser.add_argument("--engines", nargs="+", default=list(ENGINES), choices=ENGINES)
+    parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=KINDS, help="kinds of cases (all)")
     return parser.parse_args()
 
 

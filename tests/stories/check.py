@@ -3,35 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import replace
 
 import oracle
 import pyarrow as pa
+
 from stories.expected import NEVER, Answers, Clock, Life, late_rows, latest_since
-from stories.runners import Told, engine_of
+from stories.failure import Failure
+from stories.runners import Engine, Told, engine_of
 from stories.story import Step, Story
 
 TOLERANCE = 1e-9
 
-
-@dataclass(frozen=True)
-class Failure:
-    """What is wrong, and from which step on (the last: at the end)."""
-
-    step: int
-    lines: tuple[str, ...]
-
-    def __str__(self) -> str:
-        shown = "\n  ".join(self.lines[:12])
-        more = f"\n  ... and {len(self.lines) - 12} more" if len(self.lines) > 12 else ""
-        return f"step {self.step}:\n  {shown}{more}"
+Opened = Callable[[Story], AbstractContextManager[Engine]]
+"""How a story gets its engine."""
 
 
-def tell(story: Story) -> Failure | None:
-    """Tell a story; what is wrong with the first step that is, if any."""
+def tell(story: Story, opened: Opened = engine_of) -> Failure | None:
+    """Tell a story to the engine that is opened; what is wrong with the first step that is, if any."""
     told: list[Told] = []
-    with engine_of(story) as engine:
+    with opened(story) as engine:
         try:
             for step in story.steps:
                 told.append(engine.step(step))
@@ -76,18 +69,16 @@ def compare(story: Story, told: list[Told]) -> Failure | None:
         answers = Answers(story, life, clock.marks)
         end = len(told) if life.end is None else life.end
         for number in range(life.first, end):
-            found = said_rows(told[number].results.get(life.query.name), answers)
-            wrong[number] += [f"{life.query.name}: {line}" for line in found(number)]
+            name = life.query.name
+            found = _differences(told[number].results.get(name), answers, number)
+            wrong[number] += [f"{name}: {line}" for line in found]
     first = next((number for number, lines in sorted(wrong.items()) if lines), None)
     return None if first is None else Failure(first, tuple(wrong[first]))
 
 
-def said_rows(table: pa.Table | None, answers: Answers) -> object:
-    def differences(number: int) -> Iterator[str]:
-        query = answers.query
-        if table is not None and table.column_names != list(query.result_columns):
-            yield f"columns {table.column_names}, expected {list(query.result_columns)}"
-            return
+def _differences(table: pa.Table | None, answers: Answers, number: int) -> Iterator[str]:
+    query = answers.query
+    if table is not None and table.column_names != list(query.result_columns):
+        yield f"columns {table.column_names}, expected {list(query.result_columns)}"
+    else:
         yield from oracle.differences(query, oracle.rows_of(table), answers.of(number), TOLERANCE)
-
-    return differences

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 import expr_oracle
 import oracle
-from stories.story import TIME, Row, Step, Story
 
+from stories.story import TIME, Row, Step, Story
 from weft.expr import sql_type
 from weft.query import Column, Query, TableJoin, with_columns
 
@@ -159,7 +159,9 @@ class Answers:
     def _kept(self, story: Story, asked: Query) -> Iterator[tuple[int, int, Row]]:
         """The rows, with what they met in the tables of their step, and each argument computed once."""
         types = {n: sql_type(t) for n, t in story.types.items()}
-        types |= {f"{j.alias}.{n}": sql_type(t) for j in asked.joins for n, t in story.tables[j.table].types.items()}
+        types |= {
+            f"{j.alias}.{n}": sql_type(t) for j in asked.joins for n, t in story.tables[j.table].types.items()
+        }
         tables = {name: _indexed(table.rows, table.keys) for name, table in story.tables.items()}
         end = len(self.marks) if self.life.end is None else self.life.end
         for number, step in enumerate(story.steps[:end]):
@@ -181,9 +183,7 @@ def _plain(query: Query) -> tuple[Query, dict[object, str]]:
     for aggregate in query.aggregates:
         for arg in aggregate.args:
             names.setdefault(arg, f"arg {len(names)}")
-    aggregates = tuple(
-        replace(a, args=tuple(Column(names[arg]) for arg in a.args)) for a in query.aggregates
-    )
+    aggregates = tuple(replace(a, args=tuple(Column(names[arg]) for arg in a.args)) for a in query.aggregates)
     # Results are grouped, and filtered, by columns as they are called there.
     renamed = dict(zip(query.group_by, query.result_keys))
     having = None if query.having is None else with_columns(query.having, renamed)

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-from stories.queries import Columns, QueryMaker
-from stories.story import TIME, Row, Static, Step, Story
 from ways import WAYS
 
+from stories.queries import Columns, QueryMaker
+from stories.story import TIME, Row, Static, Step, Story
 from weft.final import TECHNIQUES
 from weft.query import Query
 
@@ -56,7 +56,12 @@ def make(seed: str, engines: Sequence[str] = ("local", "stored")) -> Story:
     values = _values(chance)
     types: dict[str, pa.DataType] = {TIME: chance.choice(TIMES)}
     types |= {name: domain.type for name, domain in domains.items()}
-    types |= {"x": pa.float64(), "n": pa.int64(), "m": chance.choice((pa.int16(), pa.int32())), "w": pa.string()}
+    types |= {
+        "x": pa.float64(),
+        "n": pa.int64(),
+        "m": chance.choice((pa.int16(), pa.int32())),
+        "w": pa.string(),
+    }
     tables = {f"v{n}": _static(chance, domains) for n in range(chance.choice((0, 0, 1, 1, 2)))}
     technique = chance.choice(("auto", "auto", "auto", chance.choice(sorted(TECHNIQUES))))
     unit, base = chance.choice(UNITS), chance.choice(BASES)
@@ -98,7 +103,10 @@ def _domain(chance: random.Random, name: str) -> Domain:
             values[0] = 2**53 + 1
     elif name in "bs":
         type = chance.choice(TEXTS)
-        values, sql = ["", "a", "b", "é", "A", "0", "null"][:size] + [f"k{n}" for n in range(size - 7)], "string"
+        values, sql = (
+            ["", "a", "b", "é", "A", "0", "null"][:size] + [f"k{n}" for n in range(size - 7)],
+            "string",
+        )
     elif name == "c":
         type, sql, values = pa.bool_(), "boolean", [True, False]
     elif name == "d":
@@ -215,7 +223,7 @@ def _steps(
     steps, moment = [], 0.0
     for _ in range(count):
         rows = []
-        for _ in range(chance.randint(0, size)):
+        for _ in range(chance.randint(engine == "spark", size)):
             moment += 0.3
             row: Row = {TIME: clock.time()}
             row |= {name: domain.draw(chance, int(moment)) for name, domain in domains.items()}
@@ -249,7 +257,9 @@ def _changes(
     for _ in range(chance.choice((1, 1, 2))):
         kind = chance.choice(("add", "add", "drop", "replace")) if names else "add"
         if kind == "add":
-            name = chance.choice([f"q{n}" for n in range(9) if f"q{n}" not in names and f"q{n}" not in changes] or [""])
+            name = chance.choice(
+                [f"q{n}" for n in range(9) if f"q{n}" not in names and f"q{n}" not in changes] or [""]
+            )
         else:
             name = chance.choice(sorted(names))
         if not name or name in changes:
@@ -261,5 +271,3 @@ def _changes(
             alike = kind == "replace" or (like is not None and chance.random() < 0.6)
             changes[name] = names[name] = maker.query(name, like if alike else None)
     return tuple(changes.items())
-
-

@@ -1,4 +1,4 @@
-"""Queries over a story's columns: they share some of their windows, predicates and groupings, and not others."""
+"""Queries over a story's columns, which share some of their windows, predicates and groupings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from stories.story import Static
-
 from weft.aggregates import FUNCTIONS
 from weft.final import fits
 from weft.query import Aggregate, Call, Column, Expr, Literal, Output, Query, TableJoin, Window
@@ -23,7 +22,7 @@ COMPARISONS = ("=", "<>", "<", "<=", ">", ">=", "<=>")
 
 @dataclass(frozen=True)
 class Columns:
-    """The stream's key columns with their SQL types, the tables beside it, and values worth comparing with."""
+    """The stream's key columns with their SQL types, the tables beside it, and values to compare with."""
 
     keys: Mapping[str, str]
     tables: Mapping[str, Static]
@@ -42,7 +41,10 @@ class QueryMaker:
         self.windows = [self._window() for _ in range(chance.choice((1, 2, 3)))]
         self.groupings = [self._keys() for _ in range(chance.choice((1, 1, 2, 3)))]
         self.joins = [self._joins() for _ in range(2)] if columns.tables else [()]
-        self.predicates: list[Expr | None] = [None, *(self._predicate(2, {}) for _ in range(chance.choice((0, 1, 3))))]
+        self.predicates: list[Expr | None] = [
+            None,
+            *(self._predicate(2, {}) for _ in range(chance.choice((0, 1, 3)))),
+        ]
 
     def query(self, name: str, like: Query | None = None) -> Query:
         """A query, or one that differs from another in some things alone."""
@@ -78,7 +80,9 @@ class QueryMaker:
             return Window(chance.randint(1, 6), chance.randint(1, 4), chance.randint(0, 4), rows=True)
         slide = chance.choice((1, 2, 3, 4, 5, 10, 12, 60))
         if kind < 0.25 and not self.few:  # hopping: what is between windows is in none
-            return Window(max(1, slide * unit // chance.choice((2, 3))), slide * unit, chance.choice((0, 1, unit)))
+            return Window(
+                max(1, slide * unit // chance.choice((2, 3))), slide * unit, chance.choice((0, 1, unit))
+            )
         length = slide * chance.choice((1, 1, 2, 3, 5, 8)) * unit
         if chance.random() < 0.15:
             length += chance.choice((1, unit // 2, unit // 3))
@@ -179,5 +183,3 @@ def _runs(function: str, technique: str) -> bool:
             if not all(fits(technique, part.monoid) for part in parts):
                 return False
     return True
-
-

@@ -19,10 +19,10 @@ from unittest.mock import patch
 import pyarrow as pa
 from one_process_spark import Conf, Task
 from pyspark import TaskContext
-from stories.story import TIME, Row, Step, Story
 from ways import forced
 
 import weft
+from stories.story import TIME, Row, Step, Story
 from weft import filesystem, local
 from weft.engine import layers, partial
 from weft.engine.changes import EPOCH
@@ -37,7 +37,6 @@ from weft.query import Query
 from weft.sinks import MemorySink
 from weft.spark import cache
 from weft.spark import step as spark_step
-
 from weft.spark import tables as spark_tables
 from weft.spark.sources import Part
 from weft.spark.steps import Steps
@@ -163,7 +162,11 @@ class Local:
         )
         keep = random.Random(story.seed).random() < 0.5
         late = self.late if keep else None
-        with nullcontext() if story.threads else patch.object(local, "ThreadPoolExecutor", lambda *_, **__: Inline()):
+        with (
+            nullcontext()
+            if story.threads
+            else patch.object(local, "ThreadPoolExecutor", lambda *_, **__: Inline())
+        ):
             self.run = LocalRun(program, story.lateness, story.buckets, tables, late=late)
 
     def step(self, step: Step) -> Told:
@@ -301,6 +304,27 @@ class Killed(Exception):
     """The end of a run."""
 
 
+def die_at(point: str, store: SliceStore, sink: Delivered, make: Callable[[], object]) -> bool:
+    """Make a step up to a point, if it gets there: versions are not always written. Whether it did."""
+    owner: Any = sink if point == "deliver" else store
+    name = point.split()[-1]
+    work = getattr(owner, name)
+
+    def dying(*args: Any) -> None:
+        if not point.startswith("before"):
+            work(*args)
+        raise Killed
+
+    setattr(owner, name, dying)
+    try:
+        make()
+    except (Killed, JobError):
+        return True
+    finally:
+        delattr(owner, name)
+    return False
+
+
 class Stored:
     """Steps as Spark makes them, driver and tasks in this process, state in files under a checkpoint."""
 
@@ -317,16 +341,22 @@ class Stored:
         store, tables = SliceStore(self.place), Tables(table_sources(story, self.now))
         buckets = store.last.buckets if store.last else story.buckets
         planner = LivePlanner(story.strategy, story.technique, buckets)
-        program = _program(
-            store, None, story.queries, planner, story.schema, TIME, False, buckets, tables
-        )
+        program = _program(store, None, story.queries, planner, story.schema, TIME, False, buckets, tables)
         registry = Registry(program, planner, None, tables.schemas)
         before = store.version()
         if before is not None:
             registry.rebase(before.base, story.queries)
         session: Any = self.session
         self.steps = Steps(
-            session, registry, store, self.sink, story.lateness, store.stream, story.queries, tables, self.late
+            session,
+            registry,
+            store,
+            self.sink,
+            story.lateness,
+            store.stream,
+            story.queries,
+            tables,
+            self.late,
         )
 
     def step(self, step: Step) -> Told:
@@ -359,27 +389,10 @@ class Stored:
             if step.dies is None:
                 self.steps.batch(self.batch_id, rows)
                 return
-            self._die_at(step.dies, rows)
+            make = lambda: self.steps.batch(self.batch_id, rows)  # noqa: E731
+            if die_at(step.dies, self.steps.store, self.sink, make):
+                self._start()
             self.steps.batch(self.batch_id, rows)
-
-    def _die_at(self, point: str, rows: Any) -> None:
-        """Make a step up to a point, if it gets there: versions are not always written."""
-        owner: Any = self.sink if point == "deliver" else self.steps.store
-        name = point.split()[-1]
-        work = getattr(owner, name)
-
-        def dying(*args: Any) -> None:
-            if not point.startswith("before"):
-                work(*args)
-            raise Killed
-
-        setattr(owner, name, dying)
-        try:
-            self.steps.batch(self.batch_id, rows)
-        except (Killed, JobError):
-            self._start()
-        finally:
-            delattr(owner, name)
 
     def close(self) -> dict[str, pa.Table]:
         """Answer all windows that hold a row."""

@@ -5,30 +5,32 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import TypeVar
 
 from stories.story import Step, Story
-
 from weft.query import Query
 
-Fails = Callable[[Story], bool]
+T = TypeVar("T")
 
 
-def shrunk(story: Story, fails: Fails, seconds: float = 20.0) -> Story:
+def shrunk(
+    story: T, fails: Callable[[T], bool], smaller_of: Callable[[T], Iterator[T]], seconds: float = 20.0
+) -> T:
     """The smallest story found in some time; the story itself where it does not fail again."""
     end = time.monotonic() + seconds
     going = True
     while going:
         going = False
-        for smaller in _smaller(story):
+        for less in smaller_of(story):
             if time.monotonic() > end:
                 return story
-            if fails(smaller):
-                story, going = smaller, True
+            if fails(less):
+                story, going = less, True
                 break
     return story
 
 
-def _smaller(story: Story) -> Iterator[Story]:
+def smaller(story: Story) -> Iterator[Story]:
     """Stories that are a little smaller, those that drop most first."""
     yield from _cut(story)
     for number in range(len(story.queries)):
@@ -45,9 +47,7 @@ def _smaller(story: Story) -> Iterator[Story]:
                 yield _with(story, number, replace(step, rows=step.rows[:at] + step.rows[at + size :]))
     for number, query in enumerate(story.queries):
         for plainer in _plainer(query):
-            yield replace(
-                story, queries=(*story.queries[:number], plainer, *story.queries[number + 1 :])
-            )
+            yield replace(story, queries=(*story.queries[:number], plainer, *story.queries[number + 1 :]))
     for number, step in enumerate(story.steps):
         for place, (name, asked) in enumerate(step.changes):
             for plainer in _plainer(asked) if asked is not None else ():
@@ -58,7 +58,13 @@ def _smaller(story: Story) -> Iterator[Story]:
             fewer = replace(table, rows=table.rows[:at] + table.rows[at + 1 :])
             yield replace(story, tables={**story.tables, name: fewer})
     simple = replace(
-        story, buckets=1, technique="auto", strategy="share-all", most_layers=16, most_cells=1 << 20, threads=False
+        story,
+        buckets=1,
+        technique="auto",
+        strategy="share-all",
+        most_layers=16,
+        most_cells=1 << 20,
+        threads=False,
     )
     if simple != story:
         yield simple
