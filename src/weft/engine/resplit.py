@@ -34,10 +34,12 @@ def split_again(store: SliceStore, last: Manifest, program: Program) -> Manifest
     token = uuid.uuid4().hex[:12]
     copies = _copies(program, last.buckets)
     held: dict[tuple[int, int], list[tuple[int, SliceFile]]] = {}
-    for bucket, layers in enumerate(last.layers):
-        for layer in layers:
-            for file in layer.files:
-                held.setdefault((layer.version, file.grouping), []).append((bucket, file))
+    first, until = last.seq, dict[int, int]()
+    for bucket, layer in ((b, layer) for b, layers in enumerate(last.layers) for layer in layers):
+        first = min(first, layer.first)
+        until[layer.version] = max(layer.needed_until, until.get(layer.version, NEVER))
+        for file in layer.files:
+            held.setdefault((layer.version, file.grouping), []).append((bucket, file))
     files: list[dict[int, list[SliceFile]]] = [{} for _ in range(program.buckets)]
     for (version, grouping), some in sorted(held.items()):
         shape = store.layout(version).groupings[grouping]
@@ -60,19 +62,11 @@ def split_again(store: SliceStore, last: Manifest, program: Program) -> Manifest
             files[piece.bucket].setdefault(version, []).append(
                 write_file(store.place, piece.table, named, newest)
             )
-    until = {
-        layer.version: max(
-            x.needed_until for every in last.layers for x in every if x.version == layer.version
-        )
-        for layers in last.layers
-        for layer in layers
-    }
-    first = min((layer.first for layers in last.layers for layer in layers), default=last.seq)
-    layers = tuple(
+    split = tuple(
         tuple(Layer(first, last.seq, until[v], tuple(some), v) for v, some in sorted(versions.items()))
         for versions in files
     )
-    return replace(last, token=token, buckets=program.buckets, hash=NAME, layers=layers)
+    return replace(last, token=token, buckets=program.buckets, hash=NAME, layers=split)
 
 
 def _copies(program: Program, before: int) -> dict[Named, dict[int, int]]:

@@ -136,7 +136,9 @@ def stream(
     reason and the watermark then. ``target_batch`` is how long a step over files should take: each takes as
     many files, of those that Spark has found, as the steps before say.
 
-    ``nodes`` are the nodes that the state of joins is spread over, as many as buckets where not given.
+    ``buckets`` are the parts that groups are spread over: one per core, or as many as a checkpoint has; given
+    over a checkpoint, another number splits its state again. ``nodes`` are those that the state of joins is
+    spread over, as many as buckets where not given; over a checkpoint they cannot change.
 
     Queries and joins may come and go while it runs (``Run.add``, ``drop``, ``replace``). A run that goes on
     with a checkpoint has the queries that were there at its end; those given here are compared with those
