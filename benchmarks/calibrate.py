@@ -22,7 +22,8 @@ from weft import calibration
 from weft.aggregates.monoid import ADD, MAX, MOMENTS, SUM_FLOAT, SUM_INT, Monoid
 from weft.bench import Progress, Result, fewest, machine, race
 from weft.engine.compile import compile_plan
-from weft.engine.final import END, View, final
+from weft.engine.final import View, final
+from weft.engine.watermark import END
 from weft.engine.partial import partial
 from weft.engine.program import Program
 from weft.engine.state import Piece, State

@@ -23,7 +23,7 @@ from rich.table import Table
 
 import weft
 from weft.bench import Progress, Result, fewest
-from weft.engine.final import END
+from weft.engine.watermark import END
 from weft.joins.baselines import STRATEGIES
 from weft.joins.chain import Chain
 from weft.joins.clock import Clock, Timed

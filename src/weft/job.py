@@ -2,8 +2,8 @@
 
     [source]  kind = "files" | "kafka" | "generator" | "spark"
     [sources.NAME] instead, one for each stream, where streams are joined
-    [stream]  time, lateness, trigger, idle_timeout, close_at_end, checkpoint,
-              target_batch
+    [stream]  time, lateness, max_ahead, trigger, idle_timeout, close_at_end,
+              checkpoint, target_batch
     [queries] file = "queries.sql"  or  sql = "...", aggregates = ["own.py"]
     [tables.NAME] path = "...", format = "csv"
     [sink]    kind = "console" | "memory" | "parquet" | "json" | "postgres" |
@@ -105,13 +105,15 @@ class Stream:
 
     ``trigger`` is "available now" (take what is there, then end) or an interval between batches. Without
     it, a run ends with its input, unless that is paced, and a server's goes on.
-    At the end the windows still open are answered, unless ``close_at_end`` is false. ``target_batch`` is how
-    long a step over files should take on Spark. ``time_columns`` are those of streams that call theirs
-    otherwise, ``chain`` how joins are sliced.
+    At the end the windows still open are answered, unless there is a ``checkpoint`` from which another run
+    goes on; ``close_at_end`` says otherwise. ``lateness`` is how far behind the latest a row may come; without,
+    no row is late where the input ends and nothing goes on. A row more than ``max_ahead`` ahead of the
+    clock moves no watermark. ``target_batch`` is how long a step over files should take on Spark.
+    ``time_columns`` are those of streams that call theirs otherwise, ``chain`` how joins are sliced.
     """
 
     time: str
-    lateness: Duration = NO_TIME
+    lateness: Duration | None = None
     trigger: str | None = None
     idle_timeout: Duration | None = None
     close_at_end: bool | None = None
@@ -119,6 +121,7 @@ class Stream:
     target_batch: Duration | None = None
     time_columns: Options | None = None
     chain: str = "mem-opt"
+    max_ahead: Duration | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from weft.engine.final import END
+from weft.engine.watermark import END
 from weft.errors import JobError
 from weft.joins.adapt import adapt
 from weft.joins.chain import Chain

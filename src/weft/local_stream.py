@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from weft.background import Background
 from weft.engine.changes import Change
-from weft.engine.final import END
 from weft.engine.program import Program
+from weft.engine.watermark import END, flush_remark
 from weft.errors import JobError, WeftError
 from weft.joins.plan import JoinPlan
 from weft.joins.state import Joins
@@ -171,6 +171,8 @@ class LocalStream(Background):
                 late=run.seen.late - before.late,
                 untimed=run.seen.untimed - before.untimed,
                 bad=run.seen.bad - before.bad,
+                ahead=run.seen.ahead - before.ahead,
+                remark=run.remark if kind == "batch" else flush_remark(watermark),
                 watermark=watermark,
                 watermark_lag=None if watermark in (None, END) else time.time() - watermark / 1e6,
                 results=sum(table.num_rows for table in results.values()),

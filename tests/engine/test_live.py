@@ -21,7 +21,8 @@ from ways import WAYS, forced
 
 from weft.engine.compile import compile_plan
 from weft.engine.due import NEVER
-from weft.engine.final import END, final
+from weft.engine.final import final
+from weft.engine.watermark import END
 from weft.engine.layers import add_layer, needed_anew, rebuild
 from weft.engine.manifest import Layer
 from weft.engine.migrate import Migration

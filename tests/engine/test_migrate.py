@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import weft
 from weft.engine.compile import compile_plan
-from weft.engine.final import END, final
+from weft.engine.final import final
+from weft.engine.watermark import END
 from weft.engine.layout import Layout
 from weft.engine.migrate import Migration
 from weft.engine.partial import partial

@@ -8,7 +8,8 @@ import pyarrow as pa
 
 import weft
 from weft.engine.compile import compile_plan
-from weft.engine.final import END, final
+from weft.engine.final import final
+from weft.engine.watermark import END
 from weft.engine.partial import partial
 from weft.engine.state import Piece, State, one_piece_each
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from join_cases import CONDITIONS, SCHEMA, SECOND, admitted, batches, join, joins
 from join_oracle import as_tuples, oracle, ordered
 
-from weft.engine.final import END
+from weft.engine.watermark import END
 from weft.errors import JobError
 from weft.joins.baselines import STRATEGIES, Parts, push_down
 from weft.joins.clock import Clock

@@ -15,7 +15,7 @@ from join_oracle import as_tuples, ordered
 from multiway_cases import CONDITIONS, join, joins, steps
 
 import weft
-from weft.engine.final import END
+from weft.engine.watermark import END
 from weft.engine.manifest import Layer
 from weft.join_run import JoinRun
 from weft.joins import state as kept

@@ -13,7 +13,7 @@ from join_oracle import as_tuples, ordered
 from test_chain import steps_of
 
 from weft.engine import layers as engine_layers
-from weft.engine.final import END
+from weft.engine.watermark import END
 from weft.engine.manifest import Layer
 from weft.join_run import JoinRun
 from weft.joins import state as kept

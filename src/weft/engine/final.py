@@ -35,9 +35,6 @@ from weft.plan import Tree
 from weft.query import Column, Expr
 from weft.slicing import align
 
-END = np.iinfo(np.int64).max
-"""The watermark that closes every window."""
-
 
 def final(
     state: State,

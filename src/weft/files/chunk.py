@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 
 import pyarrow as pa
 
@@ -15,15 +16,44 @@ REJECTED = pa.schema(
 """Of a row that cannot be read: where it was, what it was, and what is wrong with it."""
 
 
+Origins = tuple[tuple[str, int], ...]
+"""Partitions, and how many rows, one after the other, are of each."""
+
+
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """Some rows; how many rows or values were skipped as bad on the way; files skipped whole; and, of the
-    bad rows, those that the source can show, in the columns ``REJECTED``."""
+    bad rows, those that the source can show, in the columns ``REJECTED``.
+
+    ``origins`` says of how many rows, one after the other, which partition they are, where a stream has
+    several; ``unread`` are partitions that have more rows, which are read next. ``mark`` is a time before
+    which no row is still unread (in microseconds; None: not known).
+    """
 
     table: pa.Table
     bad: int = 0
     skipped: tuple[str, ...] = ()
     rejected: pa.Table | None = None
+    origins: Origins = ()
+    unread: frozenset[str] = frozenset()
+    mark: int | None = None
+
+    def cut(self, rows: int) -> Iterator[tuple[pa.Table, Origins]]:
+        """Tables of so many rows each, with their partitions.
+
+        >>> chunk = Chunk(pa.table({"x": [1, 2, 3]}), origins=(("0", 1), ("1", 2)))
+        >>> [(table.num_rows, origins) for table, origins in chunk.cut(2)]
+        [(2, (('0', 1), ('1', 1))), (1, (('1', 1),))]
+        """
+        ends = list(accumulate(count for _, count in self.origins))
+        for start in range(0, self.table.num_rows, rows):
+            table = self.table.slice(start, rows)
+            stop = start + table.num_rows
+            mine = (
+                (partition, min(end, stop) - max(end - count, start))
+                for (partition, count), end in zip(self.origins, ends)
+            )
+            yield table, tuple((partition, count) for partition, count in mine if count > 0)
 
 
 def regroup(chunks: Iterable[Chunk], rows: int = ROWS) -> Iterator[Chunk]:
@@ -54,4 +84,7 @@ def _together(chunks: list[Chunk]) -> Chunk:
         pa.concat_tables(shown)
         if (shown := [c.rejected for c in chunks if c.rejected is not None])
         else None,
+        tuple(origin for c in chunks for origin in c.origins),
+        chunks[-1].unread,
+        chunks[-1].mark,
     )

@@ -10,8 +10,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from weft.builder import QueryBuilder
-from weft.engine.final import END
 from weft.engine.program import Program
+from weft.engine.watermark import END
 from weft.errors import JobError
 from weft.files import Files
 from weft.plan import Plan
