@@ -11,6 +11,7 @@ import pyarrow as pa
 from weft.builder import QueryBuilder
 from weft.duration import parse_duration
 from weft.errors import JobError, QueryError
+from weft.files import Chunk
 from weft.join_builder import JoinBuilder
 from weft.join_group import JoinGroup
 from weft.joins.chain import Chain
@@ -20,7 +21,7 @@ from weft.joins.multiway.join import MultiwayJoin
 from weft.joins.plan import SharedPlan
 from weft.joins.rates import Costs, calibrated
 from weft.query import JoinQuery, Query
-from weft.tables import Batch, Tables, TableSource, as_table
+from weft.tables import Batch, Tables, TableSource, as_chunk
 from weft.window_group import Options, WindowGroup
 
 Asked: TypeAlias = Query | QueryBuilder | JoinQuery | JoinBuilder
@@ -70,6 +71,8 @@ class JoinRun:
         )
         self.clocks: dict[str, Clock] = {}
         self.schemas: dict[str, pa.Schema] = {}
+        self.skipped: tuple[str, ...] = ()
+        self._unread = 0
         self._joins: dict[Key, JoinGroup] = {}
         self._windows: list[WindowGroup] = []
         self._asked: dict[str, Query | JoinQuery] = {}
@@ -99,8 +102,11 @@ class JoinRun:
 
     @property
     def bad(self) -> int:
-        """Values of joins that could not be computed, and were NULL."""
-        return sum(state.counts.bad for state in self.states)
+        """Rows and values that could not be read or computed; such values were NULL."""
+        engines = [engine for group in self._joins.values() for engine in group.engines.values()]
+        engines += [windows.engine for windows in self._windows if windows.engine is not None]
+        in_windows = sum(engine.run.seen.bad for engine in engines)
+        return self._unread + in_windows + sum(state.counts.bad for state in self.states)
 
     @property
     def states(self) -> list[Chain | MultiwayJoin]:
@@ -117,9 +123,13 @@ class JoinRun:
         clock = self.clocks.get(stream)
         return None if clock is None else clock.watermark
 
-    def step(self, batches: Mapping[str, Batch]) -> dict[str, pa.Table]:
-        """Take in a batch of some of the streams and give the results that are then certain."""
-        tables = {stream: self._checked(stream, batch) for stream, batch in batches.items()}
+    def step(self, batches: Mapping[str, Batch | Chunk]) -> dict[str, pa.Table]:
+        """Take in a batch, or a chunk, of some of the streams; give the results that are then certain."""
+        chunks = {stream: as_chunk(batch) for stream, batch in batches.items()}
+        tables = {stream: self._checked(stream, chunk.table) for stream, chunk in chunks.items()}
+        for chunk in chunks.values():
+            self._unread += chunk.bad
+            self.skipped += chunk.skipped
         results: dict[str, pa.Table] = {}
         for windows in self._windows:
             if windows.stream in tables:
@@ -213,13 +223,12 @@ class JoinRun:
             group = JoinGroup(added, self._asked, self.schemas, self.clocks, self.options)
             self._joins[added.key] = group
 
-    def _checked(self, stream: str, batch: Batch) -> pa.Table:
-        """A batch as a table of the types that its stream's first batch had."""
+    def _checked(self, stream: str, table: pa.Table) -> pa.Table:
+        """A batch in the types that its stream's first batch had."""
         if stream not in self.streams | set(self.schemas):
             raise JobError(
                 f"no query reads the stream {stream!r}; they read {', '.join(sorted(self.streams))}"
             )
-        table = as_table(batch)
         first = self.schemas.get(stream)
         if first is None:
             time = self._time(stream)

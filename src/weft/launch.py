@@ -247,20 +247,16 @@ def _section(name: str) -> str:
     return f"sources.{name}" if name else "source"
 
 
-def _beside(read: Mapping[str, tuple[pa.Schema, Iterator[Any]]]) -> Iterator[dict[str, pa.Table] | None]:
+def _beside(read: Mapping[str, tuple[pa.Schema, Iterator[Any]]]) -> Iterator[dict[str, Chunk] | None]:
     """A batch of each stream that has one, until all are at their end; None where none has."""
     left = {name: batches for name, (_, batches) in read.items()}
     end = object()
     while left:
         found = {name: next(batches, end) for name, batches in left.items()}
         left = {name: batches for name, batches in left.items() if found[name] is not end}
-        tables = {
-            name: batch.table if isinstance(batch, Chunk) else batch
-            for name, batch in found.items()
-            if batch is not None and batch is not end
-        }
-        if left or tables:
-            yield tables or None
+        chunks = {name: chunk for name, chunk in found.items() if isinstance(chunk, Chunk)}
+        if left or chunks:
+            yield chunks or None
 
 
 def _batches(source: Any, ends: bool, section: str) -> tuple[pa.Schema, Iterator[Any]]:

@@ -35,7 +35,7 @@ from weft.plan import Plan
 from weft.query import JoinQuery, Query
 from weft.results import Results
 from weft.sinks import Sink
-from weft.tables import Batch, Tables, TableSource, as_table
+from weft.tables import Batch, Tables, TableSource, as_chunk
 
 ROWS_AT_ONCE = 1 << 20
 MOST_CELLS = 1 << 20
@@ -97,7 +97,8 @@ class LocalRun:
     """A stream in this process: feed it batches with ``step``, end it with ``close``.
 
     ``choices`` says what the last batch shared, ``partial_seconds`` and ``tree_seconds`` the work it took.
-    ``late`` is a sink for the rows that missed a window.
+    ``late`` is a sink for the rows that missed a window. ``seen`` counts rows, ``seen.bad`` among them, and
+    ``skipped`` has the files that could not be read and were left out.
 
     >>> import datetime, weft
     >>> from weft.engine.compile import compile_plan
@@ -127,6 +128,7 @@ class LocalRun:
         self.threads = threads or os.cpu_count() or 1
         self.states = [State(program, bucket) for bucket in range(self.threads)]
         self.seen = Seen()
+        self.skipped: tuple[str, ...] = ()
         self.choices: list[Choice] = []
         self.partial_seconds = 0.0
         self.tree_seconds: tuple[float, ...] = ()
@@ -182,7 +184,7 @@ class LocalRun:
 
     def _step(self, batch: Batch | Chunk, watermark: int | None = None) -> dict[str, list[pa.Table]]:
         self._change()
-        chunk = batch if isinstance(batch, Chunk) else Chunk(as_table(batch))
+        chunk = as_chunk(batch)
         table = chunk.table
         self._check(table.schema)
         rows = min(ROWS_AT_ONCE, -(-table.num_rows // self.threads)) or 1
@@ -206,6 +208,7 @@ class LocalRun:
             choices += made.choices
             late += [] if made.late is None else [made.late]
         self.seen += Seen(rows=chunk.bad, bad=chunk.bad)
+        self.skipped += chunk.skipped
         self.choices = total(choices)
         self._registry.observe(self.choices, self.seen.max_time)
         self.steps += 1
@@ -316,29 +319,29 @@ def _value_type(type: pa.DataType) -> pa.DataType:
     return type.value_type if pa.types.is_dictionary(type) else type
 
 
-def as_batches(batches: Batch | Iterable[Batch]) -> Iterator[pa.Table]:
-    """One table, or each of many."""
+def as_batches(batches: Batch | Iterable[Batch | Chunk]) -> Iterator[Chunk]:
+    """One table, or each of many; with what their source could not read, where it says so."""
     single = isinstance(batches, pa.Table | pa.RecordBatch) or hasattr(batches, "__arrow_c_stream__")
     if not single and not hasattr(batches, "to_arrow") and isinstance(batches, Iterable):
         for batch in batches:
-            yield batch.table if isinstance(batch, Chunk) else as_table(batch)
+            yield as_chunk(batch)
     else:
-        yield as_table(batches)
+        yield as_chunk(batches)
 
 
 def _arriving(
-    plan: Plan, batches: Batch | Iterable[Batch]
-) -> tuple[pa.Schema, Callable[[Program], Iterable[pa.Table]]]:
+    plan: Plan, batches: Batch | Iterable[Batch | Chunk]
+) -> tuple[pa.Schema, Callable[[Program], Iterable[Chunk]]]:
     """The schema of the stream, and its batches; of files, only the columns that a program reads."""
     if isinstance(batches, Files):
         files = batches
         keys = [k for q in plan.queries for k in q.group_by]
-        return files.stream_schema(), lambda program: files.tables(program.columns, keys)
+        return files.stream_schema(), lambda program: files.chunks(program.columns, keys)
     iterator = as_batches(batches)
     first = next(iterator, None)
     if first is None:
         raise JobError("there is no batch to run over")
-    return first.schema, lambda program: chain([first], iterator)
+    return first.table.schema, lambda program: chain([first], iterator)
 
 
 def _joined(schema: pa.Schema, tables: list[pa.Table]) -> pa.Table:

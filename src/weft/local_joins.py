@@ -14,6 +14,7 @@ from weft.engine.migrate import Migration
 from weft.engine.partial import Seen, partial
 from weft.engine.sharing import Choice
 from weft.engine.state import Piece, State
+from weft.files import Chunk
 from weft.joins.adapt import adapt
 from weft.joins.clock import Clock
 from weft.joins.feeds import feed_rows
@@ -23,6 +24,7 @@ from weft.joins.sliced import Counts
 from weft.joins.state import Joins, JoinState
 from weft.joins.stored import pack_rows
 from weft.query import JoinQuery
+from weft.tables import as_chunk
 
 
 class LocalJoins:
@@ -50,6 +52,7 @@ class LocalJoins:
         joins = streams.joins(queries).renumbered(1)
         self.registry, self.lateness = JoinRegistry(joins, streams, accept), lateness
         self.seen, self.choices = Seen(), list[Choice]()
+        self.skipped: tuple[str, ...] = ()
         self.partial_seconds, self.tree_seconds = 0.0, ()
         self._marks: dict[str, int | None] = dict.fromkeys(streams.schemas)
         self._results: int | None = None
@@ -103,18 +106,20 @@ class LocalJoins:
         """Let a join take the place of the one of its name."""
         return self.registry.replace(query, name)
 
-    def step(self, batches: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
-        """Take in a batch of some of the streams, and give the results that are then certain."""
+    def step(self, batches: Mapping[str, pa.Table | Chunk]) -> dict[str, pa.Table]:
+        """Take in a batch, or a chunk, of some of the streams, and give the results that are then certain."""
         self._change()
         joins = self.program
         arrived: dict[tuple[int, int], list[pa.RecordBatch]] = {}
         for stream in joins.streams:
             if stream not in batches:
                 continue
+            chunk = as_chunk(batches[stream])
             clock = Clock(joins.times[stream], self.lateness, self._marks[stream])
-            timed = clock.admit(batches[stream].select(joins.schemas[stream].names))
+            timed = clock.admit(chunk.table.select(joins.schemas[stream].names))
             latest = int(timed.times[-1]) if timed.times.size else None
-            self.seen += Seen(clock.rows, clock.late, clock.untimed, 0, latest)
+            self.seen += Seen(clock.rows + chunk.bad, clock.late, clock.untimed, chunk.bad, latest)
+            self.skipped += chunk.skipped
             self._marks[stream] = clock.watermark
             for number, side in joins.sides[stream]:
                 chain = self._state.chains[number]
@@ -123,7 +128,7 @@ class LocalJoins:
                     arrived[number, side] = [pack_rows(rows, chain.signs[side])]
         return self._join(arrived, self.watermark)
 
-    def empty(self) -> dict[str, pa.Table]:
+    def empty(self) -> dict[str, pa.Table | Chunk]:
         """A batch without rows."""
         return {}
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from weft import local
 from weft.errors import JobError
+from weft.files import Chunk
 from weft.join_run import Asked, JoinRun, built, time_of
 from weft.local import as_batches
 from weft.plan import Plan
@@ -84,7 +85,7 @@ def _run_all(runner: JoinRun, batches: Mapping[str, Batch | Iterable[Batch]]) ->
     """Feed every batch, always of the stream that is furthest behind, so that little has to be kept."""
     for stream in sorted(runner.streams - set(batches)):
         raise JobError(f"there are no batches of the stream {stream!r}; given are {', '.join(batches)}")
-    left: dict[str, Iterator[pa.Table]] = {s: as_batches(batches[s]) for s in runner.streams}
+    left: dict[str, Iterator[Chunk]] = {s: as_batches(batches[s]) for s in runner.streams}
     results: dict[str, list[pa.Table]] = {name: [] for name in runner.names}
     try:
         while left:

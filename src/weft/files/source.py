@@ -39,8 +39,8 @@ class Files:
     >>> folder = pathlib.Path(tempfile.mkdtemp())
     >>> _ = (folder / "a.csv").write_text("ts,price\\n2024-01-01T00:00:00Z,1.5\\nbroken\\n")
     >>> files = Files(folder, format="csv")
-    >>> [table.column("price").to_pylist() for table in files]
-    [[1.5]]
+    >>> [(chunk.table.column("price").to_pylist(), chunk.bad) for chunk in files]
+    [([1.5], 1)]
     """
 
     path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -65,19 +65,16 @@ class Files:
         several = [self.path] if isinstance(self.path, str | os.PathLike) else self.path
         object.__setattr__(self, "places", tuple(uri(p) for p in several))
 
-    def __iter__(self) -> Iterator[pa.Table]:
-        """The files' rows as tables."""
-        return self.tables(self.stream_schema().names)
+    def __iter__(self) -> Iterator[Chunk]:
+        """All rows that there are now, and what could not be read of the files."""
+        return self.chunks(self.stream_schema().names)
 
-    def tables(self, columns: Sequence[str], keys: Sequence[str] = ()) -> Iterator[pa.Table]:
-        """The rows in some columns, as tables; text columns in ``keys`` may come as dictionaries."""
+    def chunks(self, columns: Sequence[str], keys: Sequence[str] = ()) -> Iterator[Chunk]:
+        """The rows in some columns; text columns in ``keys`` may come as dictionaries."""
         schema = pa.schema([self.stream_schema().field(name) for name in columns])
-        shares, _ = self.splits(self.find(), 1)
-        for share in shares:
-            for chunk in self.read(share, schema, keys):
-                yield chunk.table
+        return self._read_here(self.find(), schema, keys)
 
-    def arrivals(self) -> Iterator[pa.Table | None]:
+    def arrivals(self) -> Iterator[Chunk | None]:
         """The rows of files as they come, and None whenever all that have come were read.
 
         >>> import tempfile, pathlib
@@ -86,7 +83,7 @@ class Files:
         >>> next(arrivals)
         >>> (folder / "a.json").write_text('{"n": 1}')
         8
-        >>> next(arrivals).column("n").to_pylist()
+        >>> next(arrivals).table.column("n").to_pylist()
         [1]
         """
         schema, taken = self.stream_schema(), set[str]()
@@ -95,11 +92,18 @@ class Files:
                 : self.max_files_per_batch
             ]
             taken |= {f.path for f in new}
-            for share in self.splits(new, 1)[0]:
-                for chunk in self.read(share, schema):
-                    yield chunk.table
+            yield from self._read_here(new, schema)
             if not new:
                 yield None
+
+    def _read_here(
+        self, files: Iterable[Found], schema: pa.Schema, keys: Sequence[str] = ()
+    ) -> Iterator[Chunk]:
+        shares, skipped = self.splits(files, 1)
+        if skipped:
+            yield Chunk(schema.empty_table(), skipped=tuple(skipped))
+        for share in shares:
+            yield from self.read(share, schema, keys)
 
     def find(self) -> list[Found]:
         """All files that are there now, in order of name; JobError where there are none."""
