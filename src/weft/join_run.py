@@ -24,9 +24,8 @@ from weft.joins.member import Key, Member, member, merged
 from weft.joins.multiway.join import MultiwayJoin
 from weft.joins.plan import SharedPlan
 from weft.joins.rates import Costs, calibrated
-from weft.local import as_chunk
 from weft.query import JoinQuery, Query
-from weft.tables import Batch, Tables, TableSource
+from weft.tables import Batch, Tables, TableSource, as_chunk
 from weft.window_group import Options, WindowGroup
 
 Asked: TypeAlias = Query | QueryBuilder | JoinQuery | JoinBuilder
@@ -83,6 +82,8 @@ class JoinRun:
         )
         self.clocks: dict[str, Clock] = {}
         self.schemas: dict[str, pa.Schema] = {}
+        self.skipped: tuple[str, ...] = ()
+        self._unread = 0
         self._joins: dict[Key, JoinGroup] = {}
         self._windows: list[WindowGroup] = []
         self._asked: dict[str, Query | JoinQuery] = {}
@@ -126,8 +127,11 @@ class JoinRun:
 
     @property
     def bad(self) -> int:
-        """Values of joins that could not be computed, and were NULL."""
-        return sum(state.counts.bad for state in self.states)
+        """Rows and values that could not be read or computed; such values were NULL."""
+        engines = [engine for group in self._joins.values() for engine in group.engines.values()]
+        engines += [windows.engine for windows in self._windows if windows.engine is not None]
+        in_windows = sum(engine.run.seen.bad for engine in engines)
+        return self._unread + in_windows + sum(state.counts.bad for state in self.states)
 
     @property
     def states(self) -> list[Chain | MultiwayJoin]:
@@ -145,8 +149,11 @@ class JoinRun:
         return None if clock is None else clock.watermark
 
     def step(self, batches: Mapping[str, Batch | Chunk]) -> dict[str, pa.Table]:
-        """Take in a batch of some of the streams and give the results that are then certain."""
+        """Take in a batch, or a chunk, of some of the streams; give the results that are then certain."""
         chunks = {stream: self._checked(stream, as_chunk(batch)) for stream, batch in batches.items()}
+        for chunk in chunks.values():
+            self._unread += chunk.bad
+            self.skipped += chunk.skipped
         results: dict[str, pa.Table] = {}
         for windows in self._windows:
             if windows.stream in chunks:

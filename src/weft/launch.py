@@ -258,7 +258,7 @@ def _beside(read: Mapping[str, tuple[pa.Schema, Iterator[Any]]]) -> Iterator[dic
     while left:
         found = {name: next(batches, end) for name, batches in left.items()}
         left = {name: batches for name, batches in left.items() if found[name] is not end}
-        chunks = {name: chunk for name, chunk in found.items() if chunk is not None and chunk is not end}
+        chunks = {name: chunk for name, chunk in found.items() if isinstance(chunk, Chunk)}
         if left or chunks:
             yield chunks or None
 

@@ -29,10 +29,10 @@ from weft.engine.program import Program
 from weft.engine.registry import Registry
 from weft.engine.sharing import Choice, total
 from weft.engine.state import Piece, State
-from weft.engine.watermark import END, IN_ORDER, UNREAD, StepClock, TimeRules, marks_before
+from weft.engine.watermark import END, IN_ORDER, UNREAD, StepClock, TimeRules
 from weft.errors import JobError, LateRowsWarning, late_message
 from weft.files import Chunk, Files
-from weft.files.chunk import Origins
+from weft.files.chunk import Origins, marks_before
 from weft.memory import keep_memory, without_collections
 from weft.optimize import LivePlanner
 from weft.optimize import plan as make_plan
@@ -41,7 +41,7 @@ from weft.query import JoinQuery, Query
 from weft.ranges import Ranged
 from weft.results import Results
 from weft.sinks import Sink
-from weft.tables import Batch, Tables, TableSource, as_table
+from weft.tables import Batch, Tables, TableSource, as_chunk
 
 ROWS_AT_ONCE = 1 << 20
 MOST_CELLS = 1 << 20
@@ -103,8 +103,9 @@ class LocalRun:
     """A stream in this process: feed it batches with ``step``, end it with ``close``.
 
     ``choices`` says what the last batch shared, ``partial_seconds`` and ``tree_seconds`` the work it took,
-    ``remark`` what a person should know of it.
-    ``late`` is a sink for the rows that missed a window.
+    ``remark`` what a person should know of it. ``late`` is a sink for the rows that missed a window. ``seen``
+    counts rows, ``seen.bad`` among them, and ``skipped`` has the files that could not be read and were left
+    out.
 
     >>> import datetime, weft
     >>> from weft.engine.compile import compile_plan
@@ -137,6 +138,7 @@ class LocalRun:
         self.threads = threads or os.cpu_count() or 1
         self.states = [State(program, bucket) for bucket in range(self.threads)]
         self.seen = Seen()
+        self.skipped: tuple[str, ...] = ()
         self.choices: list[Choice] = []
         self.partial_seconds = 0.0
         self.tree_seconds: tuple[float, ...] = ()
@@ -192,7 +194,7 @@ class LocalRun:
 
     def _step(self, batch: Batch | Chunk, watermark: int | None = None) -> dict[str, list[pa.Table]]:
         self._change()
-        chunk = batch if isinstance(batch, Chunk) else Chunk(as_table(batch))
+        chunk = as_chunk(batch)
         table = chunk.table
         self._check(table.schema)
         rows = min(ROWS_AT_ONCE, -(-table.num_rows // self.threads)) or 1
@@ -218,6 +220,7 @@ class LocalRun:
             choices += made.choices
             late += [] if made.late is None else [made.late]
         self.seen += seen + Seen(rows=chunk.bad, bad=chunk.bad)
+        self.skipped += chunk.skipped
         self.choices = total(choices)
         self._registry.observe(self.choices, self.seen.max_time)
         self.steps += 1
@@ -356,11 +359,6 @@ def as_chunks(batches: Batch | Iterable[Batch], time: str) -> Iterator[Chunk]:
     chunks = list(map(as_chunk, batches))
     marks = marks_before([least_time(chunk.table, time) for chunk in chunks])
     return (replace(chunk, mark=mark) for chunk, mark in zip(chunks, marks))
-
-
-def as_chunk(batch: Batch) -> Chunk:
-    """A batch as a chunk of a source."""
-    return batch if isinstance(batch, Chunk) else Chunk(as_table(batch))
 
 
 def _arriving(

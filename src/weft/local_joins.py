@@ -26,8 +26,8 @@ from weft.joins.plan import JoinPlan
 from weft.joins.sliced import Counts
 from weft.joins.state import Joins, JoinState
 from weft.joins.stored import pack_rows
-from weft.local import as_chunk
 from weft.query import JoinQuery
+from weft.tables import as_chunk
 
 
 class LocalJoins:
@@ -61,6 +61,7 @@ class LocalJoins:
         self._heard: dict[str, int] = {}
         self.remark = ""
         self.seen, self.choices = Seen(), list[Choice]()
+        self.skipped: tuple[str, ...] = ()
         self.partial_seconds, self.tree_seconds = 0.0, ()
         self._marks: dict[str, int | None] = dict.fromkeys(streams.schemas)
         self._results: int | None = None
@@ -115,7 +116,7 @@ class LocalJoins:
         return self.registry.replace(query, name)
 
     def step(self, batches: Mapping[str, pa.Table | Chunk]) -> dict[str, pa.Table]:
-        """Take in a batch of some of the streams, and give the results that are then certain."""
+        """Take in a batch, or a chunk, of some of the streams, and give the results that are then certain."""
         self._change()
         joins, now, self.remark = self.program, round(self.clock() * 1e6), ""
         arrived: dict[tuple[int, int], list[pa.RecordBatch]] = {}
@@ -128,6 +129,7 @@ class LocalJoins:
             table = chunk.table.select(joins.schemas[stream].names)
             timed, seen = clock.admit(replace(chunk, table=table), now)
             self.seen += seen + Seen(rows=chunk.bad, bad=chunk.bad)
+            self.skipped += chunk.skipped
             self._marks[stream], self._heard[stream] = clock.watermark, now
             if clock.rules.lateness is None and chunk.mark is None:
                 self.remark = UNREAD
@@ -140,7 +142,7 @@ class LocalJoins:
         self._marks |= without_silent(mine, self._heard, now, self.idle)
         return self._join(arrived, self.watermark)
 
-    def empty(self) -> dict[str, pa.Table]:
+    def empty(self) -> dict[str, pa.Table | Chunk]:
         """A batch without rows."""
         return {}
 

@@ -146,7 +146,7 @@ class LocalStream(Background):
 
     def _step(self, kind: str, make: Callable[[], dict[str, pa.Table] | None]) -> None:
         """Make one step, deliver what it answered and tell about it."""
-        began, before = time.perf_counter(), self._run.seen
+        began, before, skipped = time.perf_counter(), self._run.seen, len(self._run.skipped)
         results = make()
         if results is None:
             return
@@ -180,6 +180,7 @@ class LocalStream(Background):
                 state_bytes=run.state_bytes,
                 seconds=seconds,
                 breakdown={"job": round(made - began, 4), "sink": round(done - made, 4)},
+                skipped_files=run.skipped[skipped:],
                 sharing=tuple(run.choices),
                 partial_seconds=round(run.partial_seconds, 6),
                 tree_seconds=tuple(round(each, 6) for each in run.tree_seconds),

@@ -13,14 +13,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from weft.files.chunk import END
+
 MAX_AHEAD = 3_600_000_000
 """Microseconds that a row of a live source may be ahead of the clock, where nothing else is asked for."""
 
 PARTITION_IDLE = 60_000_000
 """Microseconds after which a silent partition of a live source holds nothing back, likewise."""
-
-END = np.iinfo(np.int64).max
-"""After every time: the watermark that closes every window."""
 
 ONLY = ""
 """The partition of a stream that comes in one."""
@@ -187,18 +186,3 @@ def latest_times(
             found = later(found, {partition: int(some.max())})
         start += rows
     return found
-
-
-def marks_before(least: Sequence[int | None]) -> list[int | None]:
-    """For each of some parts of the input, a time before which nothing of those after it is.
-
-    ``least`` has the least time of each part, END where it has no row; None: not known, before or after.
-
-    >>> marks_before([5, 1, 7]) == [1, 7, END], marks_before([5, None, 7]) == [None, 7, END]
-    (True, True)
-    """
-    marks: list[int | None] = [END]
-    for time in reversed(least[1:]):
-        known = marks[-1]
-        marks.append(None if known is None or time is None else min(known, time))
-    return marks[::-1]

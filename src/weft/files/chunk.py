@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -16,6 +16,9 @@ REJECTED = pa.schema(
 """Of a row that cannot be read: where it was, what it was, and what is wrong with it."""
 
 
+END = (1 << 63) - 1
+"""After every time: the mark of a chunk behind which nothing is unread; a watermark that closes all."""
+
 Origins = tuple[tuple[str, int], ...]
 """Partitions, and how many rows, one after the other, are of each."""
 
@@ -27,7 +30,7 @@ class Chunk:
 
     ``origins`` says of how many rows, one after the other, which partition they are, where a stream has
     several; ``unread`` are partitions that have more rows, which are read next. ``mark`` is a time before
-    which no row is still unread (in microseconds; None: not known).
+    which no row is still unread (in microseconds; END: nothing is unread; None: not known).
     """
 
     table: pa.Table
@@ -88,3 +91,31 @@ def _together(chunks: list[Chunk]) -> Chunk:
         chunks[-1].unread,
         chunks[-1].mark,
     )
+
+
+def marks_before(least: Sequence[int | None]) -> list[int | None]:
+    """For each of some parts of the input, a time before which nothing of those after it is.
+
+    ``least`` has the least time of each part, END where it has no row; None: not known, before or after.
+
+    >>> marks_before([5, 1, 7]) == [1, 7, END], marks_before([5, None, 7]) == [None, 7, END]
+    (True, True)
+    """
+    marks: list[int | None] = [END]
+    for time in reversed(least[1:]):
+        marks.append(least_of((marks[-1], time)))
+    return marks[::-1]
+
+
+def least_of(marks: Iterable[int | None]) -> int | None:
+    """The least of some marks; None where one is not known.
+
+    >>> least_of([3, 5]), least_of([3, None]), least_of([]) == END
+    (3, None, True)
+    """
+    least = END
+    for mark in marks:
+        if mark is None:
+            return None
+        least = min(least, mark)
+    return least
