@@ -104,12 +104,12 @@ class Stream:
     """How event time runs and when windows are answered.
 
     ``trigger`` is "available now" (take what is there, then end) or an interval between batches. Without
-    it, a run ends with its input, unless that is paced, and a server's goes on. ``lateness`` is how far behind
-    the latest a row may come; without it no row is late where the input ends and no run goes on after it. A
-    row more than ``max_ahead`` ahead of the clock moves no watermark. At the end the windows still open are
-    answered, unless there is a ``checkpoint``, from which another run goes on; ``close_at_end`` says
-    otherwise. ``target_batch`` is how long a step over files should take on Spark, ``chain`` how joins are
-    sliced; ``time_columns`` are those of streams that call theirs otherwise.
+    it, a run ends with its input, unless that is paced, and a server's goes on. ``lateness`` is how far
+    behind the latest a row may come; without it no row is late where the input ends and no run goes on
+    after it. A row more than ``max_ahead`` ahead of the clock moves no watermark. At the end the windows
+    still open are answered, unless there is a ``checkpoint``, from which another run goes on;
+    ``close_at_end`` says otherwise. ``target_batch`` is how long a step over files should take on Spark,
+    ``chain`` how joins are sliced; ``time_columns`` are those of streams that call theirs otherwise.
     """
 
     time: str

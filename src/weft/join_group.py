@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from weft.engine.watermark import END
 from weft.errors import JobError
+from weft.files.chunk import END
 from weft.joins.adapt import adapt
 from weft.joins.chain import Chain
 from weft.joins.clock import Clock, Timed

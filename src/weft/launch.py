@@ -231,7 +231,9 @@ def _in_process(
         program = compile_plan(
             queries, schema, wanted.time, buckets=threads, tables=tables.schemas(queries.queries)
         )
-        run = LocalRun(program, rules, threads, tables, accept, make_late(job))
+        run = LocalRun(
+            program, threads=threads, tables=tables, accept=accept, late=make_late(job), rules=rules
+        )
     else:
         schemas, batches = {name: schema for name, (schema, _) in read.items()}, _beside(read)
         streams = Streams(schemas, job.times, LivePlanner(), shape=read_shape(wanted.chain))

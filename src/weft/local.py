@@ -29,10 +29,10 @@ from weft.engine.program import Program
 from weft.engine.registry import Registry
 from weft.engine.sharing import Choice, total
 from weft.engine.state import Piece, State
-from weft.engine.watermark import END, IN_ORDER, UNREAD, StepClock, TimeRules
+from weft.engine.watermark import UNREAD, StepClock, TimeRules
 from weft.errors import JobError, LateRowsWarning, late_message
 from weft.files import Chunk, Files
-from weft.files.chunk import Origins, marks_before
+from weft.files.chunk import END, Origins, marks_before
 from weft.memory import keep_memory, without_collections
 from weft.optimize import LivePlanner
 from weft.optimize import plan as make_plan
@@ -81,7 +81,7 @@ def run(
             None,
             ends=is_bounded(batches),
         )
-        runner = LocalRun(program, rules, threads, beside)
+        runner = LocalRun(program, threads=threads, tables=beside, rules=rules)
         results: dict[str, list[pa.Table]] = {q.name: [] for q in plan.queries}
         try:
             step: Future[dict[str, list[pa.Table]]] | None = None
@@ -121,14 +121,17 @@ class LocalRun:
     def __init__(
         self,
         program: Program,
-        rules: TimeRules = IN_ORDER,
+        lateness: int = 0,
         threads: int | None = None,
         tables: Tables | Mapping[str, TableSource] | None = None,
         accept: Callable[[Mapping[str, pa.Schema]], None] | None = None,
         late: Sink | None = None,
+        *,
+        rules: TimeRules | None = None,
     ) -> None:
+        """``rules`` say more of what moves the watermark than ``lateness`` does, and take its place."""
         keep_memory()
-        self.rules, self.late, self.steps = rules, late, 0
+        self.rules, self.late, self.steps = rules or TimeRules(lateness), late, 0
         self.clock: Callable[[], float] = wall_clock
         self.heard: dict[str, int] = {}
         self.remark = ""

@@ -16,8 +16,9 @@ from weft.engine.migrate import Migration
 from weft.engine.partial import Seen, partial
 from weft.engine.sharing import Choice
 from weft.engine.state import Piece, State
-from weft.engine.watermark import END, IN_ORDER, UNREAD, TimeRules, without_silent
+from weft.engine.watermark import IN_ORDER, UNREAD, TimeRules, without_silent
 from weft.files import Chunk
+from weft.files.chunk import END
 from weft.joins.adapt import adapt
 from weft.joins.clock import Clock
 from weft.joins.feeds import feed_rows

@@ -14,8 +14,9 @@ import pyarrow as pa
 from weft.background import Background
 from weft.engine.changes import Change
 from weft.engine.program import Program
-from weft.engine.watermark import END, flush_remark
+from weft.engine.watermark import flush_remark
 from weft.errors import JobError, WeftError
+from weft.files.chunk import END
 from weft.joins.plan import JoinPlan
 from weft.joins.state import Joins
 from weft.local import LocalRun

@@ -53,7 +53,9 @@ class Engine:
         plan = make_plan(queries, strategy=options.strategy, technique=options.technique)
         tables = options.tables.schemas(plan.queries)
         program = compile_plan(plan, schema, time, options.strict, threads, tables=tables)
-        return cls(LocalRun(program, rules, threads, options.tables), {q.name for q in queries})
+        return cls(
+            LocalRun(program, threads=threads, tables=options.tables, rules=rules), {q.name for q in queries}
+        )
 
     def step(self, batch: pa.Table | Chunk, watermark: int | None = None) -> dict[str, pa.Table]:
         """The answers after one more batch."""

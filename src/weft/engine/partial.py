@@ -25,8 +25,9 @@ from weft.engine.sharing import Choice, alone, together, union_keys, union_parts
 from weft.engine.signature import pack, signatures
 from weft.engine.spread import Slices
 from weft.engine.state import Piece
-from weft.engine.watermark import END, later, latest_times
+from weft.engine.watermark import later, latest_times
 from weft.expr import Evaluator
+from weft.files.chunk import END
 from weft.slicing import slices_of
 
 KEEP_ALL = NONE = np.zeros(0, dtype=np.bool_)

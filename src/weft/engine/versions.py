@@ -39,8 +39,8 @@ class Version:
     origins: Mapping[str, Origin]
     base: tuple[Query, ...]
     layout: Layout
-    lateness: int = 0
-    base_lateness: int = 0
+    lateness: int | None = 0
+    base_lateness: int | None = 0
     joins: Mapping[str, Any] | None = None
 
     @classmethod
@@ -49,8 +49,8 @@ class Version:
         program: Program,
         seq: int,
         base: tuple[Query, ...],
-        lateness: int = 0,
-        base_lateness: int = 0,
+        lateness: int | None = 0,
+        base_lateness: int | None = 0,
         joins: Mapping[str, Any] | None = None,
     ) -> Version:
         """The version that a program is."""

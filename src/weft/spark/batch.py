@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from weft.builder import QueryBuilder
 from weft.engine.program import Program
-from weft.engine.watermark import END
 from weft.errors import JobError
 from weft.files import Files
+from weft.files.chunk import END
 from weft.plan import Plan
 from weft.query import JoinQuery, Query
 from weft.ranges import Ranged, between

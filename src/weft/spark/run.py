@@ -140,7 +140,7 @@ class Running(Background, Generic[P]):
                     self._flush()
                     self._heard = time.monotonic()
             if self._close_at_end and not self._steps.stopped:
-                self._flush()
+                self._flush(everything=self._folder is not None)
         except Stopped:
             pass
         except Exception as error:
@@ -150,8 +150,8 @@ class Running(Background, Generic[P]):
         finally:
             self._finish()
 
-    def _flush(self) -> None:
-        progress = self._steps.flush()
+    def _flush(self, everything: bool = False) -> None:
+        progress = self._steps.flush(everything)
         if progress is not None:
             self._report(progress)
 

@@ -13,11 +13,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from weft.builder import QueryBuilder
-from weft.duration import parse_duration, parse_trigger
+from weft.duration import parse_duration, parse_optional, parse_trigger
 from weft.engine.compile import check_names, compile_plan
 from weft.engine.program import Program
 from weft.engine.registry import Registry
 from weft.engine.store import SliceStore
+from weft.engine.watermark import TimeRules
 from weft.errors import JobError
 from weft.files import Files
 from weft.filesystem import join, uri
@@ -51,12 +52,12 @@ def stream(
     time: str,
     *,
     sink: Sink | Callable[..., Any],
-    lateness: str | datetime.timedelta = "0 s",
+    lateness: str | datetime.timedelta | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     trigger: str | None = None,
     buckets: int | None = None,
     idle_timeout: str | datetime.timedelta | None = None,
-    close_at_end: bool = False,
+    close_at_end: bool | None = None,
     on_progress: Callable[[Progress], Any] | None = None,
     spark: SparkSession | None = None,
     strategy: str = "share-all",
@@ -65,6 +66,7 @@ def stream(
     tables: Mapping[str, TableSource] | None = None,
     late: Sink | None = None,
     target_batch: str | datetime.timedelta | None = None,
+    max_ahead: str | datetime.timedelta | None = None,
 ) -> Run: ...
 
 
@@ -75,13 +77,13 @@ def stream(
     time: str | Mapping[str, str],
     *,
     sink: Sink | Callable[..., Any],
-    lateness: str | datetime.timedelta = "0 s",
+    lateness: str | datetime.timedelta | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     trigger: str | None = None,
     buckets: int | None = None,
     nodes: int | None = None,
     idle_timeout: str | datetime.timedelta | None = None,
-    close_at_end: bool = False,
+    close_at_end: bool | None = None,
     on_progress: Callable[[Progress], Any] | None = None,
     spark: SparkSession | None = None,
     strategy: str = "share-all",
@@ -90,6 +92,7 @@ def stream(
     tables: Mapping[str, TableSource] | None = None,
     late: Sink | None = None,
     target_batch: str | datetime.timedelta | None = None,
+    max_ahead: str | datetime.timedelta | None = None,
     chain: str | float = "mem-opt",
 ) -> Run | JoinStream: ...
 
@@ -100,13 +103,13 @@ def stream(
     time: str | Mapping[str, str],
     *,
     sink: Sink | Callable[..., Any],
-    lateness: str | datetime.timedelta = "0 s",
+    lateness: str | datetime.timedelta | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     trigger: str | None = None,
     buckets: int | None = None,
     nodes: int | None = None,
     idle_timeout: str | datetime.timedelta | None = None,
-    close_at_end: bool = False,
+    close_at_end: bool | None = None,
     on_progress: Callable[[Progress], Any] | None = None,
     spark: SparkSession | None = None,
     strategy: str = "share-all",
@@ -115,6 +118,7 @@ def stream(
     tables: Mapping[str, TableSource] | None = None,
     late: Sink | None = None,
     target_batch: str | datetime.timedelta | None = None,
+    max_ahead: str | datetime.timedelta | None = None,
     chain: str | float = "mem-opt",
 ) -> Run | JoinStream:
     """Answer all queries over a streaming DataFrame, or over files, a Kafka topic or generated rows as they
@@ -125,9 +129,13 @@ def stream(
     most rows they may keep; the last two are chosen anew when measured rates make others clearly cheaper.
 
     ``trigger`` is None (a batch as soon as the last is done), an interval such as ``"5 seconds"``, or
-    ``"available now"``: take what is there and end. Then ``close_at_end`` answers the windows still open.
+    ``"available now"``: take what is there and end. Without ``checkpoint``, state lives in a temporary folder
+    and ends with the run; then the windows still open are answered at the end, and no row is late unless a
+    ``lateness`` is given. With one, they stay open for the run that goes on; ``close_at_end`` says otherwise.
     ``idle_timeout`` answers them whenever no row has come for so long. Rows that come later for windows
-    so answered are late. Without ``checkpoint``, state lives in a temporary folder and ends with the run.
+    so answered are late. A partition of a topic (after a minute), or one of several joined streams, that has
+    been silent for the ``idle_timeout`` holds the watermark back no more. A row more than ``max_ahead`` (an
+    hour) ahead of the clock counts in its own windows and moves no watermark.
     ``tables`` are the static tables that queries join, by name; what has changed is read again before
     each batch. ``late`` is a sink for the rows that missed a window, in a table ``late``: the columns, the
     reason and the watermark then. ``target_batch`` is how long a step over files should take: each takes as
@@ -143,7 +151,7 @@ def stream(
         asked = queries.queries if isinstance(queries, Plan) else tuple(map(built, queries))
         if len(source) > 1 or any(isinstance(q, JoinQuery) for q in asked):
             _check_fit(source, tables=tables, late=late, target_batch=target_batch)
-            pace = _pace(lateness, idle_timeout, trigger, close_at_end)
+            pace = _pace(lateness, max_ahead, idle_timeout, trigger, close_at_end, checkpoint is not None)
             return _stream_joins(
                 source,
                 asked,
@@ -169,7 +177,7 @@ def stream(
     session = session_of(source, spark)
     if isinstance(source, DataFrame) and not source.isStreaming:
         raise JobError("this DataFrame is not a stream; make it with spark.readStream, or use weft.share")
-    pace = _pace(lateness, idle_timeout, trigger, close_at_end)
+    pace = _pace(lateness, max_ahead, idle_timeout, trigger, close_at_end, checkpoint is not None)
     steady = None if target_batch is None else Pace(parse_duration(target_batch, "target_batch") / 1e6)
     if steady is not None and not isinstance(source, Files):
         raise JobError("target_batch needs a source of files that weft reads itself, weft.Files")
@@ -188,10 +196,10 @@ def stream(
     if before is not None:
         registry.rebase(before.base, base)
     named = store.stream if kept is None else "run"
-    steps = Steps(session, registry, store, sink, pace.lateness, named, base, beside, late)
+    steps = Steps(session, registry, store, sink, pace.rules, named, base, beside, late)
     batches = _batches_of(source, session, steady)
     writer = pace.writer(batches.frame, place)
-    return Run(writer, steps, batches, pace.idle, close_at_end, on_progress, kept)
+    return Run(writer, steps, batches, pace.idle, pace.close_at_end, on_progress, kept)
 
 
 def _check_fit(source: Mapping[str, DataFrame | Files | Ranged], **unfit: object) -> None:
@@ -262,7 +270,8 @@ def _stream_joins(
     registry = registry_of(store, streams, base, delivered)
     batches = batches_of(sources, session)
     named = store.stream if kept is None else "run"
-    steps = JoinSteps(session, registry, store, delivered, pace.lateness, named, buckets, base)
+    steps = JoinSteps(session, registry, store, delivered, pace.rules, named, buckets, base)
+    steps.idle = None if pace.idle is None else round(pace.idle * 1e6)
     writer = pace.writer(batches.frame, place)
     return JoinStream(writer, steps, batches, pace.idle, pace.close_at_end, on_progress, kept)
 
@@ -275,9 +284,9 @@ def _nodes(nodes: int | None, buckets: int | None) -> int | None:
 
 
 class _Pace(NamedTuple):
-    """How a stream deals with time: microseconds that rows may be late, seconds without any, the trigger."""
+    """How a stream deals with time: what moves the watermark, seconds without any row, the trigger."""
 
-    lateness: int
+    rules: TimeRules
     idle: float | None
     trigger: dict[str, Any]
     close_at_end: bool
@@ -289,17 +298,26 @@ class _Pace(NamedTuple):
 
 
 def _pace(
-    lateness: str | datetime.timedelta,
+    lateness: str | datetime.timedelta | None,
+    max_ahead: str | datetime.timedelta | None,
     idle_timeout: str | datetime.timedelta | None,
     trigger: str | None,
-    close_at_end: bool,
+    close_at_end: bool | None,
+    goes_on: bool,
 ) -> _Pace:
-    waiting = parse_duration(lateness, "lateness")
-    idle = None if idle_timeout is None else parse_duration(idle_timeout, "idle_timeout") / 1e6
-    options = read_trigger(trigger)
-    if close_at_end and "availableNow" not in options:
+    """``goes_on`` says that there is a checkpoint, from which another run may go on."""
+    idle, options = parse_optional(idle_timeout, "idle_timeout"), read_trigger(trigger)
+    ends = "availableNow" in options
+    if close_at_end and not ends:
         raise JobError("close_at_end needs an end: set trigger='available now', or use idle_timeout")
-    return _Pace(waiting, idle, options, close_at_end)
+    closes = ends and not goes_on if close_at_end is None else close_at_end
+    rules = TimeRules.of(
+        parse_optional(lateness, "lateness"),
+        parse_optional(max_ahead, "max_ahead"),
+        idle,
+        ends=closes and not goes_on,
+    )
+    return _Pace(rules, None if idle is None else idle / 1e6, options, closes)
 
 
 def _place(
