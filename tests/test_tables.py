@@ -616,3 +616,42 @@ def test_pandas_tables_with_missing_values() -> None:
         {"symbol": ["A", None, "B"], "cp": [10.0, None, 10.0], "sector": ["x", "w", "y"]}
     )
     assert sectors({"close": close}) == MOVED
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_table_joined_on_two_columns_gives_the_row_of_these_keys(reverse: bool) -> None:
+    rows = [("A", 1, 10), ("B", 1, 20), ("A", 2, 30), ("B", 2, 40)]
+    symbols, days, prices = zip(*(rows[::-1] if reverse else rows))
+    close = pa.table({"symbol": symbols, "day": days, "price": prices})
+    stream = pa.table(
+        {
+            TIME: pa.array(range(4), pa.int64()).cast(pa.timestamp("us")),
+            "symbol": [row[0] for row in rows],
+            "day": [row[1] for row in rows],
+        }
+    )
+    queries = weft.sql(
+        "SELECT symbol, day, max(price) AS price FROM s [RANGE '1 s'] JOIN close USING (symbol, day) "
+        "GROUP BY symbol, day"
+    )
+    results = weft.run(queries, stream, time=TIME, tables={"close": close})["q1"].to_pylist()
+    assert sorted((r["symbol"], r["day"], r["price"]) for r in results) == sorted(rows)
+
+
+@pytest.mark.parametrize("second", range(4))
+def test_the_key_that_comes_twice_is_named(second: int) -> None:
+    rows = [("p", 1), ("q", 1), ("p", 2), ("q", 2)]
+    rows.insert(3, rows[min(second, 2)])
+    table = pa.table({"a": [a for a, _ in rows], "b": [b for _, b in rows]})
+    queries = weft.sql("SELECT count(*) AS n FROM t [RANGE '1 s'] JOIN u ON t.symbol = u.a AND 1 = u.b")
+    named = f"more than one row with a = '{rows[3][0]}', b = {rows[3][1]};"
+    with pytest.raises(JobError, match=named):
+        weft.run(queries, TRADES, time="ts", tables={"u": table})
+
+
+def test_keys_in_a_dictionary_of_unsigned_places_with_nulls() -> None:
+    symbols = pa.DictionaryArray.from_arrays(pa.array([1, None, 0], pa.uint8()), pa.array(["A", "B"]))
+    stream = pa.table({TIME: pa.array(range(3), pa.int64()).cast(pa.timestamp("us")), "symbol": symbols})
+    queries = weft.sql("SELECT sum(p) AS p FROM s [RANGE '1 s'] LEFT JOIN u ON s.symbol = u.name")
+    table = pa.table({"name": ["A", "B"], "p": [1, 2]})
+    assert weft.run(queries, stream, time=TIME, tables={"u": table})["q1"]["p"].to_pylist() == [3]

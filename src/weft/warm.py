@@ -50,6 +50,7 @@ def warm() -> float:
     either = "(s < 'a' OR i > 3) AND (s > 'b' OR i < 9) AND s <> 'c' AND s IN ('d', 'e')"
     queries += weft.sql(f"-- name: either\nSELECT count(*) AS n FROM s [RANGE '60 s'] WHERE {either}")
     queries += weft.sql("-- name: rows\nSELECT k, count(*) AS n FROM s [ROWS 3 SLIDE 2] GROUP BY k")
+    queries += weft.sql("-- name: pairs\nSELECT k, t, count(*) AS n FROM s [RANGE '60 s'] GROUP BY k, t")
     plan = weft.plan(queries)
     weft.run(plan, [table, table], time="ts")  # the second time, all rows are late
     for grouping in compile_plan(plan, table.schema, "ts").groupings:

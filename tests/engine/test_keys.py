@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import math
 
 import numpy as np
@@ -10,7 +11,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from oracle import key
 
+from weft.engine import keys
 from weft.engine.cells import factorize, number_cells, order_by
 from weft.engine.keys import KeyIndex
 
@@ -63,6 +66,70 @@ def test_keys_of_three_columns(rows: list[tuple[str, int, bool | None]]) -> None
     numbers = index.encode(columns)
     assert len(set(numbers.tolist())) == len(set(rows)) == len(index)
     assert list(zip(*(c.to_pylist() for c in index.decode(numbers)))) == rows
+
+
+VALUES: dict[pa.DataType, list[object]] = {
+    pa.string(): ["", "a", "ä", "ab"],
+    pa.large_string(): ["x", "y", "z"],
+    pa.binary(): [b"", b"\0", b"\0\0", b"a"],
+    pa.int64(): [0, -1, 2**63 - 1, -(2**63)],
+    pa.int8(): [0, 1, -128],
+    pa.uint64(): [0, 1, 2**64 - 1],
+    pa.bool_(): [False, True],
+    pa.float64(): [0.0, -0.0, math.nan, 1.5, -math.inf],
+    pa.float32(): [0.0, -0.0, math.nan, 2.5],
+    pa.date32(): [datetime.date(1969, 12, d) for d in (30, 31)],
+    pa.timestamp("us", "UTC"): [datetime.datetime(2024, 1, d, tzinfo=datetime.UTC) for d in (1, 2, 3)],
+    pa.decimal128(20, 2): [decimal.Decimal("1.50"), decimal.Decimal("-1.50"), decimal.Decimal(0)],
+}
+
+
+@st.composite
+def columns_of_keys(draw: st.DrawFn) -> tuple[list[pa.DataType], list[list[pa.Array]]]:
+    """The types of some columns, and batches of them, some dictionary-encoded in an order of their own."""
+    types = draw(st.lists(st.sampled_from(list(VALUES)), min_size=1, max_size=4))
+    batches = []
+    for _ in range(draw(st.integers(1, 4))):
+        rows = draw(st.lists(st.tuples(*(st.sampled_from([None, *VALUES[t]]) for t in types)), max_size=20))
+        columns = [pa.array([row[c] for row in rows], t) for c, t in enumerate(types)]
+        for c, t in enumerate(types):
+            if draw(st.booleans()):
+                words = draw(st.permutations([*VALUES[t], *([None] if draw(st.booleans()) else [])]))
+                at = {repr(word): place for place, word in enumerate(words)}
+                places = pa.array([at.get(repr(row[c])) for row in rows], draw(st.sampled_from(INDICES)))
+                columns[c] = pa.DictionaryArray.from_arrays(places, pa.array(words, t))
+        batches.append(columns)
+    return types, batches
+
+
+INDICES = [pa.int8(), pa.uint8(), pa.int32(), pa.int64()]
+
+
+@pytest.mark.parametrize("dense", [0, keys.DENSE], ids=["hashed", "dense"])
+@given(columns_of_keys())
+def test_keys_are_numbered_in_order_of_first_appearance(
+    dense: int, drawn: tuple[list[pa.DataType], list[list[pa.Array]]]
+) -> None:
+    types, batches = drawn
+    index, known = KeyIndex(types), dict[tuple[object, ...], int]()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(keys, "DENSE", dense)
+        if not dense:
+            patch.setattr(keys, "DENSE_PER_ROW", 0)
+        for columns in batches:
+            rows = list(zip(*(map(key, column.to_pylist()) for column in columns)))
+            expected = [known.setdefault(row, len(known)) for row in rows]
+            assert index.encode(columns).tolist() == expected
+            assert index.find(columns).tolist() == expected
+        assert len(index) == len(known)
+        decoded = index.decode(np.arange(len(index)))
+        assert list(zip(*(map(key, column.to_pylist()) for column in decoded))) == list(known)
+        again = KeyIndex(types)
+        assert again.encode(decoded).tolist() == list(range(len(known)))
+        numbers = np.arange(len(known))[::-1]
+        first = KeyIndex(types[:1]).encode_from(index, [0], numbers)
+        seen = dict[object, int]()
+        assert first.tolist() == [seen.setdefault(row[0], len(seen)) for row in list(known)[::-1]]
 
 
 @given(st.lists(st.integers(-1, 10)))

@@ -46,6 +46,28 @@ def factorize(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return numbers, firsts[:found].copy()
 
 
+def appearing(codes: np.ndarray, size: int) -> np.ndarray:
+    """The distinct codes in order of appearance, all of them from 0 to below ``size``.
+
+    >>> appearing(np.array([7, 3, 7, 4]), 8).tolist()
+    [7, 3, 4]
+    """
+    order = np.empty(min(size, codes.size), dtype=np.int64)
+    return order[: _appearing(codes, np.zeros(size, dtype=np.bool_), order)].copy()
+
+
+@njit(cache=True, nogil=True)
+def _appearing(codes, seen, order):  # type: ignore[no-untyped-def]
+    found = 0
+    for i in range(codes.size):
+        code = codes[i]
+        if not seen[code]:
+            seen[code] = True
+            order[found] = code
+            found += 1
+    return found
+
+
 @njit(cache=True, nogil=True)
 def _dense(slices, signatures, groups, signature_count, group_count, out):  # type: ignore[no-untyped-def]
     for i in range(slices.size):

@@ -43,11 +43,14 @@ class LookUp:
             usable &= key.is_valid().to_numpy(zero_copy_only=False)
         rows = pa.array(np.flatnonzero(usable))
         self._index = KeyIndex([key.type for key in keys])
-        # Keys are numbered as they come: where all differ, a key's number is its row.
         numbers = self._index.encode([key.take(rows) for key in keys])
-        if len(self._index) < len(rows):
-            repeated = int(rows[int(np.flatnonzero(numbers != np.arange(len(rows)))[0])].as_py())
-            raise _twice(join, table.slice(repeated, 1))
+        # The first row of each key, by the key's number.
+        order, first = np.arange(len(numbers)), np.empty(len(self._index), dtype=np.int64)
+        first[numbers[::-1]] = order[::-1]
+        repeated = np.flatnonzero(first[numbers] != order)
+        if repeated.size:
+            raise _twice(join, table.slice(rows[int(repeated[0])].as_py(), 1))
+        rows = rows.take(pa.array(first))
         self._columns = [(name, columns[column].take(rows)) for name, column, _ in join.columns]
 
     def extend(self, batch: pa.RecordBatch, strict: bool) -> tuple[pa.RecordBatch, int]:

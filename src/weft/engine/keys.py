@@ -2,6 +2,10 @@
 
 Each key column has a dictionary of the values seen; a key of several columns is built pairwise, so any
 number of columns costs one look-up each. Null is a value of its own, NaN is one value, -0.0 is 0.0.
+
+**Numbers are given in order of first appearance**, row by row, call by call: encoding the keys of an empty
+index in order of their numbers gives the same numbers again. That holds for every type, with dictionaries
+and without, and whichever way pairs are looked up; cells stay ordered by group because of it.
 """
 
 from __future__ import annotations
@@ -14,13 +18,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.aggregates.word import order_floats
+from weft.engine.cells import appearing
 
 DENSE = 1 << 16
 """Pairs of values that are looked up in a table, however few the rows."""
+DENSE_PER_ROW = 2
+"""And so many for each row."""
 
 
 class ValueIndex:
-    """The distinct values of one column, numbered as they come.
+    """The distinct values of one column, numbered in order of first appearance.
 
     >>> index = ValueIndex(pa.string())
     >>> index.encode(pa.array(["b", None, "a", "b"])).tolist(), index.encode(pa.array(["a", "c"])).tolist()
@@ -40,14 +47,15 @@ class ValueIndex:
     def encode(self, array: pa.Array) -> np.ndarray:
         """The number of each value, new values numbered on the way."""
         if pa.types.is_dictionary(array.type):
-            numbers = self._number(array.dictionary.cast(self.type))
-            indices = array.indices
-            if array.null_count or indices.null_count:
-                null = self._number(pa.nulls(1, self.type))[0]
-                filled = indices.fill_null(0).to_numpy(zero_copy_only=False)
-                taken = numbers[filled] if len(numbers) else np.zeros(len(filled), np.int64)
-                return np.where(indices.is_null().to_numpy(zero_copy_only=False), null, taken)
-            return numbers[indices.to_numpy(zero_copy_only=False)]
+            # Only values that rows have are numbered, in the order of the rows and not of the dictionary.
+            null = len(array.dictionary)
+            places = _places(array.indices, null)
+            seen = appearing(places, null + 1)
+            numbers = np.empty(null + 1, dtype=np.int64)
+            numbers[seen] = self._number(
+                array.dictionary.take(pa.array(seen, mask=seen == null)).cast(self.type)
+            )
+            return numbers[places]
         return self._number(array.cast(self.type))
 
     def find(self, array: pa.Array) -> np.ndarray:
@@ -58,8 +66,8 @@ class ValueIndex:
         (array([0, 1]), [1, -1, -1])
         """
         if pa.types.is_dictionary(array.type):
-            numbers = np.append(self.find(array.dictionary), np.int32(-1))
-            return numbers[array.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+            numbers = np.append(self.find(array.dictionary), self.find(pa.nulls(1, self.type)))
+            return numbers[_places(array.indices, len(array.dictionary))]
         found = pc.index_in(self._probed(array.cast(self.type)), self._probe)
         return found.fill_null(-1).to_numpy(zero_copy_only=False)
 
@@ -85,7 +93,7 @@ class ValueIndex:
 
 
 class KeyIndex:
-    """The distinct keys of some columns, numbered as they come.
+    """The distinct keys of some columns, numbered in order of first appearance.
 
     >>> index = KeyIndex([pa.string(), pa.int64()])
     >>> index.encode([pa.array(["a", "b", "a"]), pa.array([1, 1, 1])]).tolist()
@@ -115,16 +123,16 @@ class KeyIndex:
         return numbers
 
     def encode_from(self, other: KeyIndex, columns: Sequence[int], numbers: np.ndarray) -> np.ndarray:
-        """The numbers here of keys that are some columns of another index's keys.
+        """The numbers here of keys that are some columns of another index's keys, in order of ``numbers``.
 
         >>> both, one = KeyIndex([pa.string(), pa.int64()]), KeyIndex([pa.int64()])
         >>> numbers = both.encode([pa.array(["a", "b", "a"]), pa.array([1, 1, 2])])
         >>> one.encode_from(both, [1], numbers).tolist()
         [0, 0, 1]
         """
-        used = np.unique(numbers)
+        used = appearing(numbers, len(other))
         decoded = other.decode(used)
-        moves = np.zeros(len(other), dtype=np.int64)
+        moves = np.empty(len(other), dtype=np.int64)
         moves[used] = self.encode([decoded[c] for c in columns], len(used))
         return moves[numbers]
 
@@ -178,14 +186,18 @@ class KeyIndex:
 
 def _paired(pairs: ValueIndex, left: np.ndarray, lefts: int, right: np.ndarray, rights: int) -> np.ndarray:
     """The numbers of pairs of numbers; hashed one by one only where there could be very many."""
-    if lefts * rights > max(DENSE, 2 * len(left)):
+    if lefts * rights > max(DENSE, DENSE_PER_ROW * len(left)):
         return pairs.encode(pa.array((left << 32) | right))
     both = left * rights + right
-    table = np.full(lefts * rights, -1, dtype=np.int64)
-    table[both] = 0
-    found = np.flatnonzero(table + 1)
-    table[found] = pairs.encode(pa.array((found // rights << 32) | found % rights))
+    seen = appearing(both, lefts * rights)
+    table = np.empty(lefts * rights, dtype=np.int64)
+    table[seen] = pairs.encode(pa.array((seen // rights << 32) | seen % rights))
     return table[both]
+
+
+def _places(indices: pa.Array, null: int) -> np.ndarray:
+    """The indices of a dictionary, whatever their width, with one for null."""
+    return indices.cast(pa.int64()).fill_null(null).to_numpy(zero_copy_only=False)
 
 
 def _hash(values: pa.Array) -> np.ndarray:

@@ -84,6 +84,7 @@ class GroupingState:
         self.keys = KeyIndex(grouping.key_types)
         self.starts = np.zeros(0, dtype=np.int64)
         self.ends = np.zeros(0, dtype=np.int64)
+        # Signatures and their numbers, always in the order of the numbers.
         self.packed: dict[bytes, int] = {}
         nothing = np.zeros(0, dtype=np.int64)
         self.cells = Cells(nothing, nothing, nothing, [p.empty() for p in grouping.parts])
@@ -226,8 +227,11 @@ class GroupingState:
                 used[cells.group] = True
             if 2 * used.sum() < len(used):
                 keys = KeyIndex(self.grouping.key_types)
-                keys.encode(self.keys.decode(np.flatnonzero(used)))
-                moves = _small(np.cumsum(used) - 1)
+                numbers = keys.encode(self.keys.decode(np.flatnonzero(used)))
+                # Otherwise cells would no longer be ordered by group.
+                assert (np.diff(numbers) > 0).all(), "keys are numbered in order of appearance"
+                moves = np.zeros(len(used), dtype=np.int32)
+                moves[used] = numbers
                 for cells in runs:
                     cells.group = moves[cells.group]
                 self.keys = keys
@@ -236,8 +240,7 @@ class GroupingState:
             used[cells.signature] = True
         if 2 * used.sum() < len(used):
             moves = _small(np.cumsum(used) - 1)
-            kept = [bits for bits, number in self.packed.items() if used[number]]
-            self.packed = {bits: number for number, bits in enumerate(kept)}
+            self.packed = {bits: int(moves[n]) for bits, n in self.packed.items() if used[n]}
             for cells in runs:
                 cells.signature = moves[cells.signature]
 
