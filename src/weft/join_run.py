@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ from weft.joins.member import Key, Member, member, merged
 from weft.joins.multiway.join import MultiwayJoin
 from weft.joins.plan import SharedPlan
 from weft.joins.rates import Costs, calibrated
+from weft.names import check_names
 from weft.query import JoinQuery, Query
 from weft.tables import Batch, Tables, TableSource, as_table
 from weft.window_group import Options, WindowGroup
@@ -29,6 +30,8 @@ Asked: TypeAlias = Query | QueryBuilder | JoinQuery | JoinBuilder
 
 class JoinRun:
     """Several streams in this process: feed them with ``step``, end them with ``close``.
+
+    ``streams`` are the names that FROM may have, where they are known.
 
     >>> import datetime, weft
     >>> joins = weft.sql('''-- name: pairs
@@ -56,8 +59,9 @@ class JoinRun:
         chain: str | float = "mem-opt",
         costs: Costs | None = None,
         tables: Mapping[str, TableSource] | None = None,
+        streams: Collection[str] | None = None,
     ) -> None:
-        self.time = time
+        self.time, self._known = time, streams
         self.options = Options(
             strategy,
             technique,
@@ -188,10 +192,8 @@ class JoinRun:
         return [*self._windows, *self._joins.values()]
 
     def _add_all(self, queries: Sequence[Query | JoinQuery]) -> None:
-        for query in queries:
-            if query.name in self._asked:
-                raise QueryError("two queries have this name", query=query.name, hint="names must be unique")
-            self._asked[query.name] = query
+        check_names([*self._asked.values(), *queries], self._known)
+        self._asked |= {query.name: query for query in queries}
         by_source: dict[str, list[Query]] = {}
         for query in queries:
             if isinstance(query, Query):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain
 from operator import methodcaller
@@ -56,11 +56,13 @@ def run(
     threads: int | None = None,
     strict: bool = False,
     tables: Mapping[str, TableSource] | None = None,
+    streams: Collection[str] | None = None,
 ) -> Results:
     """Answer queries over a table, or over batches in order of arrival; all windows are closed at the end.
 
     ``tables`` are the static tables that queries join, by name: tables, paths of files, or functions that
-    give them; what has changed is read again before each batch.
+    give them; what has changed is read again before each batch. ``streams`` are the names that FROM may have,
+    where they are known.
 
     >>> import datetime, weft
     >>> ts = [datetime.datetime(2024, 1, 1, 0, minute) for minute in (1, 4, 7)]
@@ -70,12 +72,16 @@ def run(
     [12.0, 11.0]
     """
     plan = (
-        queries if isinstance(queries, Plan) else make_plan(queries, strategy=strategy, technique=technique)
+        queries
+        if isinstance(queries, Plan)
+        else make_plan(queries, strategy=strategy, technique=technique, streams=streams)
     )
     threads, beside = threads or os.cpu_count() or 1, Tables(tables)
     with ThreadPoolExecutor(1) as worker, without_collections():
         schema, arriving = _arriving(plan, batches)
-        program = compile_plan(plan, schema, time, strict, threads, tables=beside.schemas(plan.queries))
+        program = compile_plan(
+            plan, schema, time, strict, threads, tables=beside.schemas(plan.queries), streams=streams
+        )
         runner = LocalRun(program, parse_duration(lateness, "lateness"), threads, beside)
         results: dict[str, list[pa.Table]] = {q.name: [] for q in plan.queries}
         try:
@@ -131,7 +137,8 @@ class LocalRun:
         self.partial_seconds = 0.0
         self.tree_seconds: tuple[float, ...] = ()
         self.watermark: int | None = None
-        self._registry = Registry(program, LivePlanner.of(program.plan), accept, tables=self.tables.schemas)
+        planner = LivePlanner.of(program.plan, program.streams)
+        self._registry = Registry(program, planner, accept, tables=self.tables.schemas)
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="weft")
 
     @property

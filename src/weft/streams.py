@@ -75,15 +75,13 @@ def run(
     if len(batches) == 1 and len(plain) == len(asked):
         ((stream, some),) = batches.items()
         column = time if isinstance(time, str) else time_of(time, stream)
-        return local.run(plain, some, column, lateness, **options, tables=tables)
-    runner = JoinRun(asked, time, lateness, **options, chain=chain, tables=tables)
+        return local.run(plain, some, column, lateness, **options, tables=tables, streams=batches)
+    runner = JoinRun(asked, time, lateness, **options, chain=chain, tables=tables, streams=batches)
     return _run_all(runner, batches)
 
 
 def _run_all(runner: JoinRun, batches: Mapping[str, Batch | Iterable[Batch]]) -> Results:
     """Feed every batch, always of the stream that is furthest behind, so that little has to be kept."""
-    for stream in sorted(runner.streams - set(batches)):
-        raise JobError(f"there are no batches of the stream {stream!r}; given are {', '.join(batches)}")
     left: dict[str, Iterator[pa.Table]] = {s: as_batches(batches[s]) for s in runner.streams}
     results: dict[str, list[pa.Table]] = {name: [] for name in runner.names}
     try:

@@ -48,9 +48,10 @@ class Engine:
         threads: int = 1,
     ) -> Engine:
         """An engine for these queries over rows of this schema."""
-        plan = make_plan(queries, strategy=options.strategy, technique=options.technique)
+        streams = {q.source for q in queries}  # names were checked where the queries came
+        plan = make_plan(queries, strategy=options.strategy, technique=options.technique, streams=streams)
         tables = options.tables.schemas(plan.queries)
-        program = compile_plan(plan, schema, time, options.strict, threads, tables=tables)
+        program = compile_plan(plan, schema, time, options.strict, threads, tables=tables, streams=streams)
         return cls(LocalRun(program, lateness, threads, options.tables), {q.name for q in queries})
 
     def step(self, batch: pa.Table, watermark: int | None = None) -> dict[str, pa.Table]:
