@@ -189,6 +189,11 @@ class Job:
         return self.sources[""]
 
     @property
+    def streams(self) -> tuple[str, ...] | None:
+        """The names of its streams, [sources.NAME]; None for the one [source]."""
+        return None if "" in self.sources else tuple(self.sources)
+
+    @property
     def times(self) -> dict[str, str]:
         """The time column of each stream."""
         named: dict[str, str] = self.stream.time_columns or {}

@@ -24,6 +24,7 @@ from weft.joins.member import Key, Member, member, merged
 from weft.joins.multiway.join import MultiwayJoin
 from weft.joins.plan import SharedPlan
 from weft.joins.rates import Costs, calibrated
+from weft.names import check_names
 from weft.query import JoinQuery, Query
 from weft.tables import Batch, Tables, TableSource, as_chunk
 from weft.window_group import Options, WindowGroup
@@ -34,6 +35,8 @@ Asked: TypeAlias = Query | QueryBuilder | JoinQuery | JoinBuilder
 
 class JoinRun:
     """Several streams in this process: feed them with ``step``, end them with ``close``.
+
+    ``streams`` are the names that FROM may have, where they are known.
 
     >>> import datetime, weft
     >>> joins = weft.sql('''-- name: pairs
@@ -63,10 +66,11 @@ class JoinRun:
         tables: Mapping[str, TableSource] | None = None,
         max_ahead: str | datetime.timedelta | None = None,
         bounded: Collection[str] = (),
+        streams: Collection[str] | None = None,
     ) -> None:
         """``bounded`` are streams that end, and whose batches know what is unread: without a ``lateness``, no
         row of theirs is late."""
-        self.time, self.bounded = time, bounded
+        self.time, self.bounded, self._known = time, bounded, streams
         self._lateness, self._max_ahead = (
             parse_optional(lateness, "lateness"),
             parse_optional(max_ahead, "max_ahead"),
@@ -223,10 +227,8 @@ class JoinRun:
         return [*self._windows, *self._joins.values()]
 
     def _add_all(self, queries: Sequence[Query | JoinQuery]) -> None:
-        for query in queries:
-            if query.name in self._asked:
-                raise QueryError("two queries have this name", query=query.name, hint="names must be unique")
-            self._asked[query.name] = query
+        check_names([*self._asked.values(), *queries], self._known)
+        self._asked |= {query.name: query for query in queries}
         by_source: dict[str, list[Query]] = {}
         for query in queries:
             if isinstance(query, Query):

@@ -50,6 +50,7 @@ from weft.kafka import Kafka
 from weft.local import LocalRun, as_chunks
 from weft.local_joins import LocalJoins
 from weft.local_stream import LocalStream
+from weft.names import check_names
 from weft.optimize import LivePlanner, plan
 from weft.plan import Plan
 from weft.progress import Progress
@@ -182,6 +183,7 @@ def start(
     unless the job says otherwise."""
     load_aggregates(job.aggregates)
     asked = sql(job.sql)
+    check_names(asked, job.streams)
     queries = plan(asked) if "" in job.sources else tuple(map(read_join, asked))
     check_choices(job.sink, [q.name for q in asked])
     ends = _ends(job, serving)

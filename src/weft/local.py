@@ -6,7 +6,7 @@ import datetime
 import os
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from itertools import chain
@@ -63,18 +63,23 @@ def run(
     strict: bool = False,
     tables: Mapping[str, TableSource] | None = None,
     max_ahead: str | datetime.timedelta | None = None,
+    streams: Collection[str] | None = None,
 ) -> Results:
     """Answer queries over a table, or over batches in order of arrival; all windows are closed at the end.
 
-    See `weft.run`, which runs joins, too.
+    See `weft.run`, which runs joins, too. ``streams`` are the names that FROM may have, where they are known.
     """
     plan = (
-        queries if isinstance(queries, Plan) else make_plan(queries, strategy=strategy, technique=technique)
+        queries
+        if isinstance(queries, Plan)
+        else make_plan(queries, strategy=strategy, technique=technique, streams=streams)
     )
     threads, beside = threads or os.cpu_count() or 1, Tables(tables)
     with ThreadPoolExecutor(1) as worker, without_collections():
         schema, arriving = _arriving(plan, batches, time)
-        program = compile_plan(plan, schema, time, strict, threads, tables=beside.schemas(plan.queries))
+        program = compile_plan(
+            plan, schema, time, strict, threads, tables=beside.schemas(plan.queries), streams=streams
+        )
         rules = TimeRules.of(
             parse_optional(lateness, "lateness"),
             parse_optional(max_ahead, "max_ahead"),
@@ -146,7 +151,8 @@ class LocalRun:
         self.partial_seconds = 0.0
         self.tree_seconds: tuple[float, ...] = ()
         self.watermark: int | None = None
-        self._registry = Registry(program, LivePlanner.of(program.plan), accept, tables=self.tables.schemas)
+        planner = LivePlanner.of(program.plan, program.streams)
+        self._registry = Registry(program, planner, accept, tables=self.tables.schemas)
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="weft")
 
     @property

@@ -96,9 +96,11 @@ def run(
     if len(batches) == 1 and len(plain) == len(asked):
         ((stream, some),) = batches.items()
         column = time if isinstance(time, str) else time_of(time, stream)
-        return local.run(plain, some, column, lateness, **options, tables=tables)
+        return local.run(plain, some, column, lateness, **options, tables=tables, streams=batches)
     bounded = [stream for stream, some in batches.items() if is_bounded(some)]
-    runner = JoinRun(asked, time, lateness, **options, chain=chain, tables=tables, bounded=bounded)
+    runner = JoinRun(
+        asked, time, lateness, **options, chain=chain, tables=tables, bounded=bounded, streams=batches
+    )
     return _run_all(runner, batches, time)
 
 
@@ -106,8 +108,6 @@ def _run_all(
     runner: JoinRun, batches: Mapping[str, Batch | Iterable[Batch]], time: str | Mapping[str, str]
 ) -> Results:
     """Feed every batch, always of the stream that is furthest behind, so that little has to be kept."""
-    for stream in sorted(runner.streams - set(batches)):
-        raise JobError(f"there are no batches of the stream {stream!r}; given are {', '.join(batches)}")
     column = {s: time if isinstance(time, str) else time_of(time, s) for s in runner.streams}
     left: dict[str, Iterator[Chunk]] = {s: as_chunks(batches[s], column[s]) for s in runner.streams}
     results: dict[str, list[pa.Table]] = {name: [] for name in runner.names}

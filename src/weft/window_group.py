@@ -50,12 +50,12 @@ class Engine:
         threads: int = 1,
     ) -> Engine:
         """An engine for these queries over rows of this schema."""
-        plan = make_plan(queries, strategy=options.strategy, technique=options.technique)
+        streams = {q.source for q in queries}  # names were checked where the queries came
+        plan = make_plan(queries, strategy=options.strategy, technique=options.technique, streams=streams)
         tables = options.tables.schemas(plan.queries)
-        program = compile_plan(plan, schema, time, options.strict, threads, tables=tables)
-        return cls(
-            LocalRun(program, threads=threads, tables=options.tables, rules=rules), {q.name for q in queries}
-        )
+        program = compile_plan(plan, schema, time, options.strict, threads, tables=tables, streams=streams)
+        run = LocalRun(program, threads=threads, tables=options.tables, rules=rules)
+        return cls(run, {q.name for q in queries})
 
     def step(self, batch: pa.Table | Chunk, watermark: int | None = None) -> dict[str, pa.Table]:
         """The answers after one more batch."""

@@ -6,7 +6,7 @@ one part of their grouping.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
@@ -20,8 +20,9 @@ from weft.engine.program import Answer, Axis, Entry, Grouping, Origin, Program
 from weft.errors import QueryError
 from weft.expr import arrow_type, check, check_predicate, sql_type
 from weft.final import check_technique
+from weft.names import check_names
 from weft.plan import Plan
-from weft.query import Aggregate, Column, Expr, JoinQuery, Query
+from weft.query import Aggregate, Column, Expr, Query
 from weft.slicing import SLICERS, reduce_progressions
 
 T = TypeVar("T")
@@ -37,15 +38,16 @@ def compile_plan(
     version: int = 1,
     running: Program | None = None,
     tables: Mapping[str, pa.Schema] | None = None,
+    streams: Collection[str] | None = None,
 ) -> Program:
     """Check a plan against a stream's schema and make it ready to run in so many buckets.
 
     ``strict`` lets a value that cannot be computed (a division by zero, say) stop the run instead of
     being null and counted. ``origins`` are those of queries that came while the stream ran, ``running`` is
     the program before this one: what it has checked is not checked again. ``tables`` are the schemas of the
-    static tables that queries may join.
+    static tables that queries may join, ``streams`` the names of the streams where they are given by name.
     """
-    check_names(plan.queries)
+    check_names(plan.queries, streams)
     _check_time(schema, time)
     asked, (plan, joins) = plan, bind_plan(plan, schema, tables or {})
     rows = with_tables(schema, joins)
@@ -67,6 +69,7 @@ def compile_plan(
         joins,
         buckets,
         version,
+        None if streams is None else tuple(streams),
     )
     for entry in program.entries:
         if not _was_checked(entry.query, running):
@@ -155,15 +158,6 @@ def _check_techniques(plan: Plan, entries: Sequence[Entry], parts: Sequence[dict
     for tree, numbers in zip(plan.trees, needed):
         some = [known[grouping][number] for grouping, number in sorted(numbers)]
         check_technique(tree.technique, {str(part): part.monoid for part in some})
-
-
-def check_names(queries: Sequence[Query | JoinQuery]) -> None:
-    """Refuse queries of the same name."""
-    seen: set[str] = set()
-    for query in queries:
-        if query.name in seen:
-            raise QueryError("two queries have this name", query=query.name, hint="names must be unique")
-        seen.add(query.name)
 
 
 def _check_time(schema: pa.Schema, time: str) -> None:

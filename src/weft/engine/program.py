@@ -108,7 +108,10 @@ class Grouping:
 
 @dataclass(frozen=True)
 class Program:
-    """Everything a batch needs, checked against the schema; ``version`` counts the changes of queries."""
+    """Everything a batch needs, checked against the schema; ``version`` counts the changes of queries.
+
+    ``streams`` are the names that FROM may have; None where the stream was given without one.
+    """
 
     plan: Plan
     schema: pa.Schema
@@ -121,6 +124,7 @@ class Program:
     joins: tuple[Join, ...] = ()
     buckets: int = 1
     version: int = 1
+    streams: tuple[str, ...] | None = None
 
     @cached_property
     def columns(self) -> tuple[str, ...]:

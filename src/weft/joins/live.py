@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from weft.engine.changes import Change, Changes, moment
-from weft.engine.compile import check_names, compile_plan
+from weft.engine.compile import compile_plan
 from weft.engine.due import NEVER
 from weft.engine.history import first_start, origin_of
 from weft.engine.program import Origin, Program
@@ -24,6 +24,7 @@ from weft.joins.program import JoinProgram, compile_joins
 from weft.joins.rates import Costs, Rates, assumed, calibrated
 from weft.joins.rows import OWN
 from weft.joins.state import Joins, Marks
+from weft.names import check_names
 from weft.optimize import LivePlanner
 from weft.query import RESULT_TIME, JoinQuery, Query, columns_of
 from weft.query_json import join_from_dict, join_to_dict
@@ -151,15 +152,8 @@ class Streams:
         }
 
     def _programs(self, queries: Sequence[JoinQuery]) -> tuple[JoinProgram, ...]:
-        check_names(queries)
+        check_names(queries, self.schemas)
         for query in queries:
-            for stream in query.streams:
-                if stream not in self.schemas:
-                    raise QueryError(
-                        f"there is no source of the stream {stream!r}",
-                        query=query.name,
-                        hint=f"given are {', '.join(self.schemas)}",
-                    )
             # One by one, so that an error names the query.
             compile_joins([member(query)], self.schemas, self.times, self.strict)
         groups: dict[Key, list[Member]] = {}
@@ -285,7 +279,7 @@ class JoinRegistry(Changes[JoinQuery, Joins, JoinQuery]):
         streams: Streams,
         accept: Callable[[Mapping[str, pa.Schema]], None] | None = None,
     ) -> None:
-        super().__init__(joins, accept)
+        super().__init__(joins, accept, streams.schemas)
         self.streams = streams
 
     def joined(self, name: str) -> Change:

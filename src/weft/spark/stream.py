@@ -14,7 +14,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from weft.builder import QueryBuilder
 from weft.duration import parse_duration, parse_optional, parse_trigger
-from weft.engine.compile import check_names, compile_plan
+from weft.engine.compile import compile_plan
 from weft.engine.program import Program
 from weft.engine.registry import Registry
 from weft.engine.store import SliceStore
@@ -25,6 +25,7 @@ from weft.filesystem import join, uri
 from weft.join_builder import JoinBuilder
 from weft.join_run import built, time_of
 from weft.joins.live import read_join
+from weft.names import check_names
 from weft.optimize import LivePlanner
 from weft.optimize.planner import window_query
 from weft.plan import Plan
@@ -147,7 +148,9 @@ def stream(
     with a checkpoint has the queries that were there at its end; those given here are compared with those
     given at the start before, and what has changed among them changes with the first batch.
     """
+    streams: tuple[str, ...] | None = None
     if isinstance(source, Mapping):
+        streams = tuple(source)
         asked = queries.queries if isinstance(queries, Plan) else tuple(map(built, queries))
         if len(source) > 1 or any(isinstance(q, JoinQuery) for q in asked):
             _check_fit(source, tables=tables, late=late, target_batch=target_batch)
@@ -186,9 +189,13 @@ def stream(
     buckets = store.last.buckets if store.last else check_buckets(buckets, session)
     sink, beside = as_sink(sink, session), Tables(tables)
     base = tuple(window_query(built(q)) for q in (queries.queries if isinstance(queries, Plan) else queries))
-    check_names(base)
+    check_names(base, streams)
     given = queries if isinstance(queries, Plan) else None
-    planner = LivePlanner.of(given) if given else LivePlanner(strategy, technique, buckets)
+    planner = (
+        LivePlanner.of(given, streams)
+        if given
+        else LivePlanner(strategy, technique, buckets, streams=streams)
+    )
     program = _program(store, given, base, planner, columns_of(source), time, strict, buckets, beside)
     accept = sink.check if isinstance(sink, CheckingSink) else None
     registry = Registry(program, planner, accept, beside.schemas)
@@ -230,8 +237,9 @@ def _program(
         before.check(schema, time, store.place)
         plan = given if given and set(base) == set(before.queries) else planner(before.queries)
         origins, version = before.origins, before.version
+    tables = beside.schemas(plan.queries)
     return compile_plan(
-        plan, schema, time, strict, buckets, origins, version, tables=beside.schemas(plan.queries)
+        plan, schema, time, strict, buckets, origins, version, tables=tables, streams=planner.streams
     )
 
 
@@ -261,7 +269,7 @@ def _stream_joins(
     """``stream`` for joins."""
     session = session_of(next(iter(sources.values())), spark)
     base = tuple(map(read_join, queries))
-    check_names(base)
+    check_names(base, sources)
     kept, place = _place(checkpoint)
     store = SliceStore(place)
     buckets = store.last.buckets if store.last else check_buckets(buckets, session)
