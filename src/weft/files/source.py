@@ -76,7 +76,11 @@ class Files:
 
         With the column of event times, ``time``, chunks say what is unread, as far as files have statistics.
         """
-        schema = pa.schema([self.stream_schema().field(name) for name in columns])
+        found = self.stream_schema()
+        for name in columns:
+            if found.names.count(name) > 1:
+                raise JobError(f"'{self}' has several columns '{name}'; name them apart")
+        schema = pa.schema([found.field(name) for name in columns])
         return self._read_here(self.find(), schema, keys, time)
 
     def arrivals(self) -> Iterator[Chunk | None]:
@@ -172,17 +176,26 @@ class Files:
         return regroup(chunk for split in share for chunk in self._read_split(split, schema, keys))
 
     def _read_split(self, split: Split, schema: pa.Schema, keys: Sequence[str]) -> Iterator[Chunk]:
+        rows = bad = 0
         try:
-            if self.format == "parquet":
-                text = [k for k in keys if k in schema.names and pa.types.is_string(schema.field(k).type)]
-                yield from read_parquet.read(split, schema, text)
-            elif self.format == "csv":
-                yield from read_csv.read(split, schema, self._csv())
-            else:
-                yield from read_json.read(split, schema)
+            for chunk in self._chunks_of(split, schema, keys):
+                rows, bad = rows + chunk.table.num_rows, bad + chunk.bad
+                yield chunk
         except UNREADABLE as error:
             self._fail(split.path, error)
             yield Chunk(schema.empty_table(), skipped=(split.path,))
+            return
+        if bad and not rows:
+            # Bad rows stop no stream; but a file without any other is one that was left out.
+            yield Chunk(schema.empty_table(), skipped=(split.path,))
+
+    def _chunks_of(self, split: Split, schema: pa.Schema, keys: Sequence[str]) -> Iterator[Chunk]:
+        if self.format == "parquet":
+            text = [k for k in keys if k in schema.names and pa.types.is_string(schema.field(k).type)]
+            return read_parquet.read(split, schema, text)
+        if self.format == "csv":
+            return read_csv.read(split, schema, self._csv())
+        return read_json.read(split, schema)
 
     def _try_splits(self, found: Found, time: str | None) -> tuple[Found, list[Split] | Exception]:
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, overload
 
@@ -21,7 +20,7 @@ from weft.engine.store import SliceStore
 from weft.engine.watermark import TimeRules
 from weft.errors import JobError
 from weft.files import Files
-from weft.filesystem import join, uri
+from weft.filesystem import join
 from weft.join_builder import JoinBuilder
 from weft.join_run import built, time_of
 from weft.joins.live import read_join
@@ -33,6 +32,7 @@ from weft.progress import Progress
 from weft.query import JoinQuery, Query
 from weft.ranges import Ranged
 from weft.sinks import CheckingSink, Sink
+from weft.spark.claim import Claim
 from weft.spark.join_sources import batches_of
 from weft.spark.join_steps import JoinSteps
 from weft.spark.join_stream import JoinStream, registry_of, streams_of
@@ -42,6 +42,7 @@ from weft.spark.ranges import RangedBatches
 from weft.spark.run import Run
 from weft.spark.sinks import as_sink
 from weft.spark.sources import Batches, FilesBatches, FrameBatches
+from weft.spark.spark_log import LOG, check_log
 from weft.spark.steps import Steps
 from weft.tables import Tables, TableSource
 
@@ -184,8 +185,8 @@ def stream(
     steady = None if target_batch is None else Pace(parse_duration(target_batch, "target_batch") / 1e6)
     if steady is not None and not isinstance(source, Files):
         raise JobError("target_batch needs a source of files that weft reads itself, weft.Files")
-    kept, place = _place(checkpoint)
-    store = SliceStore(place)
+    claim = Claim(checkpoint)
+    store = _store(claim)
     buckets = store.last.buckets if store.last else check_buckets(buckets, session)
     sink, beside = as_sink(sink, session), Tables(tables)
     base = tuple(window_query(built(q)) for q in (queries.queries if isinstance(queries, Plan) else queries))
@@ -202,11 +203,11 @@ def stream(
     before = store.version()
     if before is not None:
         registry.rebase(before.base, base)
-    named = store.stream if kept is None else "run"
+    named = store.stream if claim.is_kept else "run"
     steps = Steps(session, registry, store, sink, pace.rules, named, base, beside, late)
     batches = _batches_of(source, session, steady)
-    writer = pace.writer(batches.frame, place)
-    return Run(writer, steps, batches, pace.idle, pace.close_at_end, on_progress, kept)
+    writer = pace.writer(batches.frame, claim.place)
+    return Run(writer, steps, batches, pace.idle, pace.close_at_end, on_progress, claim)
 
 
 def _check_fit(source: Mapping[str, DataFrame | Files | Ranged], **unfit: object) -> None:
@@ -270,18 +271,18 @@ def _stream_joins(
     session = session_of(next(iter(sources.values())), spark)
     base = tuple(map(read_join, queries))
     check_names(base, sources)
-    kept, place = _place(checkpoint)
-    store = SliceStore(place)
+    claim = Claim(checkpoint)
+    store = _store(claim)
     buckets = store.last.buckets if store.last else check_buckets(buckets, session)
     streams = streams_of(sources, time, LivePlanner(strategy, technique, buckets), strict, buckets, chain)
     delivered = as_sink(sink, session)
     registry = registry_of(store, streams, base, delivered)
     batches = batches_of(sources, session)
-    named = store.stream if kept is None else "run"
+    named = store.stream if claim.is_kept else "run"
     steps = JoinSteps(session, registry, store, delivered, pace.rules, named, buckets, base)
     steps.idle = None if pace.idle is None else round(pace.idle * 1e6)
-    writer = pace.writer(batches.frame, place)
-    return JoinStream(writer, steps, batches, pace.idle, pace.close_at_end, on_progress, kept)
+    writer = pace.writer(batches.frame, claim.place)
+    return JoinStream(writer, steps, batches, pace.idle, pace.close_at_end, on_progress, claim)
 
 
 def _nodes(nodes: int | None, buckets: int | None) -> int | None:
@@ -301,7 +302,7 @@ class _Pace(NamedTuple):
 
     def writer(self, frame: DataFrame, place: str) -> DataStreamWriter:
         """Spark's writer of a stream over a checkpoint."""
-        writer = frame.writeStream.option("checkpointLocation", join(place, "spark"))
+        writer = frame.writeStream.option("checkpointLocation", join(place, LOG))
         return writer.trigger(**self.trigger) if self.trigger else writer
 
 
@@ -328,14 +329,11 @@ def _pace(
     return _Pace(rules, None if idle is None else idle / 1e6, options, closes)
 
 
-def _place(
-    checkpoint: str | os.PathLike[str] | None,
-) -> tuple[tempfile.TemporaryDirectory[str] | None, str]:
-    """A folder that ends with the run where there is no checkpoint, and where the state is kept."""
-    if checkpoint is not None:
-        return None, uri(checkpoint)
-    kept = tempfile.TemporaryDirectory(prefix="weft-stream-")
-    return kept, uri(kept.name)
+def _store(claim: Claim) -> SliceStore:
+    """The state of a run; CheckpointError where Spark's log beside it is not whole."""
+    store = SliceStore(claim.place)
+    check_log(store)
+    return store
 
 
 def read_trigger(trigger: str | None) -> dict[str, Any]:
