@@ -165,7 +165,7 @@ def test_many_small_batches_and_restarts(
         for name, rows in streams.items():
             some = rows.slice(part * 50, 50) if part < 2 else rows.slice(100)
             write(some, tmp_path / name, [7] * 6 if name == "a" else [9] * 5)
-        run = start(queries, sink=sink, close_at_end=part == 2, buckets=2 + part)
+        run = start(queries, sink=sink, close_at_end=part == 2)
         run.await_done()
     assert len(sink.steps) > 18, "more than there may be layers"
     check(sink.tables, queries, streams)

@@ -110,8 +110,9 @@ def _entries(
                     raise error.of(query.name) from None
             bucket = None if query.group_by else tree.node % buckets
             if bucket is not None and origin.bucket is not None:
-                bucket = origin.bucket
-            origin = replace(origin, bucket=bucket)
+                bucket = origin.bucket % buckets
+            else:
+                origin = replace(origin, bucket=bucket)
             entries.append(
                 Entry(query, number, grouping, predicates[query.predicate], answers, bucket, origin)
             )

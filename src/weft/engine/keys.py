@@ -11,14 +11,15 @@ and without, and whichever way pairs are looked up; cells stay ordered by group 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.aggregates.word import order_floats
 from weft.engine.cells import appearing
+from weft.engine.hashing import combined, hash_values
 
 DENSE = 1 << 16
 """Pairs of values that are looked up in a table, however few the rows."""
@@ -106,6 +107,7 @@ class KeyIndex:
         self.types = tuple(types)
         self._values = [ValueIndex(t) for t in self.types]
         self._pairs = [ValueIndex(pa.int64()) for _ in self.types[1:]]
+        self._hashes = np.zeros(0, dtype=np.uint64)
 
     def __len__(self) -> int:
         if not self.types:
@@ -172,16 +174,19 @@ class KeyIndex:
                 columns.append(values.values.take(pa.array(column)))
         return columns
 
-    def buckets(self, count: int) -> np.ndarray:
-        """The bucket of every key: a hash of its values, the same in every process."""
+    def buckets(self, numbers: np.ndarray, count: int) -> np.ndarray:
+        """The bucket of each of these keys: by a hash of its values, the same in every process."""
         if count == 1 or not self.types:
-            return np.zeros(len(self), dtype=np.int64)
-        mixed = np.zeros(len(self), dtype=np.uint64)
-        every = np.arange(len(self))
-        for values, column in zip(self._values, self.value_numbers(every)):
-            hashes = _hash(values._probe)
-            mixed = (mixed * np.uint64(0x9E3779B97F4A7C15)) ^ hashes[column]
-        return ((mixed ^ (mixed >> np.uint64(31))) % np.uint64(count)).astype(np.int64)
+            return np.zeros(len(numbers), dtype=np.int64)
+        known = len(self._hashes)
+        if known < len(self):
+            new = self._hash(np.arange(known, len(self)))
+            self._hashes = np.concatenate([self._hashes, new])
+        return (self._hashes[numbers] % np.uint64(count)).astype(np.int64)
+
+    def _hash(self, numbers: np.ndarray) -> np.ndarray:
+        first, *others = (hash_values(column) for column in self.decode(numbers))
+        return reduce(combined, others, first)
 
 
 def _paired(pairs: ValueIndex, left: np.ndarray, lefts: int, right: np.ndarray, rights: int) -> np.ndarray:
@@ -198,17 +203,3 @@ def _paired(pairs: ValueIndex, left: np.ndarray, lefts: int, right: np.ndarray, 
 def _places(indices: pa.Array, null: int) -> np.ndarray:
     """The indices of a dictionary, whatever their width, with one for null."""
     return indices.cast(pa.int64()).fill_null(null).to_numpy(zero_copy_only=False)
-
-
-def _hash(values: pa.Array) -> np.ndarray:
-    if pa.types.is_primitive(values.type) and not pa.types.is_boolean(values.type):
-        plain = values.view(
-            {64: pa.int64(), 32: pa.int32(), 16: pa.int16(), 8: pa.int8()}[values.type.bit_width]
-        )
-        numbers = plain.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-    else:
-        numbers = values.cast(pa.string()).to_numpy(zero_copy_only=False)
-    hashes = pd.util.hash_array(numbers, categorize=False)
-    if values.null_count:
-        hashes[values.is_null().to_numpy(zero_copy_only=False)] = np.uint64(0x5851F42D4C957F2D)
-    return hashes

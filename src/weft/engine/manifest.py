@@ -12,9 +12,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from weft.engine import hashing
 from weft.errors import CheckpointError
 
-FORMAT = 3
+FORMAT = 4
+READABLE = (3, FORMAT)
+"""Format 3 split keys by a hash of pandas, which its manifests do not name."""
 
 
 class OtherFormat(CheckpointError):
@@ -63,7 +66,8 @@ class Manifest:
     """One committed step; ``token`` names the attempt that made it, ``batch_id`` Spark's last batch in it,
     ``version`` the queries it was made with. ``taken`` is how many of the batch's files have been taken so
     far, None where it is done. ``watermarks`` are those of each stream where there are several; ``heard`` is
-    the clock of the step that last brought a row of each partition, or stream.
+    the clock of the step that last brought a row of each partition, or stream. ``hash`` is the name of what
+    splits keys into buckets.
     """
 
     seq: int
@@ -78,6 +82,7 @@ class Manifest:
     taken: int | None = None
     watermarks: Mapping[str, int | None] = field(default_factory=dict)
     heard: Mapping[str, int] = field(default_factory=dict)
+    hash: str = hashing.NAME
 
     def latest(self, everything: bool = False) -> int | None:
         """The latest event time so far, of rows that are believed or of ``everything``; None before any."""
@@ -108,7 +113,7 @@ class Manifest:
         """Read a manifest; CheckpointError where it is damaged or of a format unknown here."""
         body = unseal(data)
         layers = tuple(tuple(map(Layer.from_dict, each)) for each in body.pop("layers"))
-        return cls(**body, layers=layers)
+        return cls(**{"hash": "pandas", **body}, layers=layers)
 
 
 def seal(body: Mapping[str, Any], indent: int | None = 1) -> bytes:
@@ -126,7 +131,7 @@ def unseal(data: bytes) -> dict[str, Any]:
         raise CheckpointError("it is not whole") from error
     if found != _crc(body):
         raise CheckpointError("its checksum does not match")
-    if body.pop("format") != FORMAT:
+    if body.pop("format") not in READABLE:
         raise OtherFormat("it was written by another version of weft, which has to go on with it")
     return body
 

@@ -35,7 +35,8 @@ class Origin:
     """How a query came to a running stream, in microseconds of event time; NEVER: before the first row.
 
     Its windows that start at ``since`` or later are answered. ``joined`` is the latest time that had been
-    seen when it came. ``bucket`` is the one that has its history, None where each has that of its own groups.
+    seen when it came. ``bucket`` is the one that has its history, modulo how many there are now; None
+    where each has that of its own groups.
     """
 
     since: int = NEVER

@@ -39,7 +39,7 @@ class Piece:
 
     def by_bucket(self, keys: KeyIndex, group: np.ndarray, buckets: int) -> list[Piece]:
         """A piece for each of so many buckets that has a partial; ``group`` are their groups in ``keys``."""
-        bucket = keys.buckets(buckets)[group]
+        bucket = keys.buckets(group, buckets)
         order = order_by((bucket, buckets))
         bounds = np.cumsum([0, *np.bincount(bucket, minlength=buckets)])
         whole = self.table.take(pa.array(order))

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.aggregates.word import order_floats
+from weft.engine.hashing import hash_values
 from weft.errors import QueryError
 from weft.expr import Evaluator, result_type
 from weft.expr.arrays import as_mask, values_of
@@ -217,11 +217,7 @@ def mixed(codes: np.ndarray, others: np.ndarray) -> np.ndarray:
 def codes_of(array: pa.Array) -> np.ndarray:
     """64 bits per value: itself where it fits, else a hash that every process computes alike."""
     if pa.types.is_string(array.type):
-        encoded = array.dictionary_encode()
-        words = encoded.dictionary.to_numpy(zero_copy_only=False)
-        hashes = pd.util.hash_array(words, categorize=False).view(np.int64)
-        places = values_of(encoded.indices.fill_null(0))
-        return hashes[places] if len(hashes) else np.zeros(len(array), np.int64)
+        return hash_values(array.dictionary_encode()).view(np.int64)
     if pa.types.is_boolean(array.type):
         return as_mask(array).astype(np.int64)
     if pa.types.is_floating(array.type):

@@ -13,12 +13,15 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from weft.builder import QueryBuilder
 from weft.duration import parse_duration, parse_optional, parse_trigger
+from weft.engine import hashing
 from weft.engine.compile import compile_plan
+from weft.engine.manifest import Manifest
 from weft.engine.program import Program
 from weft.engine.registry import Registry
+from weft.engine.resplit import split_again
 from weft.engine.store import SliceStore
 from weft.engine.watermark import TimeRules
-from weft.errors import JobError
+from weft.errors import CheckpointError, JobError
 from weft.files import Files
 from weft.filesystem import join
 from weft.join_builder import JoinBuilder
@@ -143,7 +146,9 @@ def stream(
     reason and the watermark then. ``target_batch`` is how long a step over files should take: each takes as
     many files, of those that Spark has found, as the steps before say.
 
-    ``nodes`` are the nodes that the state of joins is spread over, as many as buckets where not given.
+    ``buckets`` are the parts that groups are spread over: one per core, or as many as a checkpoint has; given
+    over a checkpoint, another number splits its state again. ``nodes`` are those that the state of joins is
+    spread over, as many as buckets where not given; over a checkpoint they cannot change.
 
     Queries and joins may come and go while it runs (``Run.add``, ``drop``, ``replace``). A run that goes on
     with a checkpoint has the queries that were there at its end; those given here are compared with those
@@ -187,7 +192,10 @@ def stream(
         raise JobError("target_batch needs a source of files that weft reads itself, weft.Files")
     claim = Claim(checkpoint)
     store = _store(claim)
-    buckets = store.last.buckets if store.last else check_buckets(buckets, session)
+    if store.last is None or buckets is not None:
+        buckets = check_buckets(buckets, session)
+    else:
+        buckets = store.last.buckets
     sink, beside = as_sink(sink, session), Tables(tables)
     base = tuple(window_query(built(q)) for q in (queries.queries if isinstance(queries, Plan) else queries))
     check_names(base, streams)
@@ -200,6 +208,8 @@ def stream(
     program = _program(store, given, base, planner, columns_of(source), time, strict, buckets, beside)
     accept = sink.check if isinstance(sink, CheckingSink) else None
     registry = Registry(program, planner, accept, beside.schemas)
+    if store.last is not None and (store.last.buckets, store.last.hash) != (buckets, hashing.NAME):
+        store.last = split_again(store, store.last, program)
     before = store.version()
     if before is not None:
         registry.rebase(before.base, base)
@@ -273,7 +283,8 @@ def _stream_joins(
     check_names(base, sources)
     claim = Claim(checkpoint)
     store = _store(claim)
-    buckets = store.last.buckets if store.last else check_buckets(buckets, session)
+    place = claim.place
+    buckets = _nodes_before(store.last, buckets, place) if store.last else check_buckets(buckets, session)
     streams = streams_of(sources, time, LivePlanner(strategy, technique, buckets), strict, buckets, chain)
     delivered = as_sink(sink, session)
     registry = registry_of(store, streams, base, delivered)
@@ -290,6 +301,21 @@ def _nodes(nodes: int | None, buckets: int | None) -> int | None:
     if nodes is not None and buckets is not None and nodes != buckets:
         raise JobError(f"nodes={nodes} and buckets={buckets} say different things; give one of them")
     return buckets if nodes is None else nodes
+
+
+def _nodes_before(last: Manifest, nodes: int | None, place: str) -> int:
+    """The nodes that the state of joins is spread over; others are refused, as is another hash."""
+    if nodes not in (None, last.buckets):
+        raise JobError(
+            f"the joins of checkpoint '{place}' are spread over {last.buckets} nodes and cannot go on with "
+            f"{nodes}; leave nodes= and buckets= out, or start again with an empty checkpoint directory"
+        )
+    if last.hash != hashing.NAME:
+        raise CheckpointError(
+            f"the joins of checkpoint '{place}' were written by an earlier version of weft, which found rows "
+            "by another hash; let that version finish them, or start again with an empty checkpoint directory"
+        )
+    return last.buckets
 
 
 class _Pace(NamedTuple):
