@@ -3,7 +3,7 @@
     [source]  kind = "files" | "kafka" | "generator" | "spark"
     [sources.NAME] instead, one for each stream, where streams are joined
     [stream]  time, lateness, trigger, idle_timeout, close_at_end, checkpoint,
-              target_batch
+              target_batch, zone
     [queries] file = "queries.sql"  or  sql = "...", aggregates = ["own.py"]
     [tables.NAME] path = "...", format = "csv"
     [sink]    kind = "console" | "memory" | "parquet" | "json" | "postgres" |
@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.errors import JobError
+from weft.expr import UTC, read_zone
 from weft.job_sinks import ToSink, read_sinks
 from weft.settings import (
     NO_PATHS,
@@ -107,7 +108,7 @@ class Stream:
     it, a run ends with its input, unless that is paced, and a server's goes on.
     At the end the windows still open are answered, unless ``close_at_end`` is false. ``target_batch`` is how
     long a step over files should take on Spark. ``time_columns`` are those of streams that call theirs
-    otherwise, ``chain`` how joins are sliced.
+    otherwise, ``chain`` how joins are sliced. ``zone`` is the time zone of ``hour(ts)`` and the like.
     """
 
     time: str
@@ -119,6 +120,7 @@ class Stream:
     target_batch: Duration | None = None
     time_columns: Options | None = None
     chain: str = "mem-opt"
+    zone: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +191,11 @@ class Job:
     def streams(self) -> tuple[str, ...] | None:
         """The names of its streams, [sources.NAME]; None for the one [source]."""
         return None if "" in self.sources else tuple(self.sources)
+
+    @property
+    def zone(self) -> str | None:
+        """The zone of local times, where the job says it: [stream] zone, or the setting of Spark's."""
+        return self.stream.zone or self.spark.conf.get("spark.sql.session.timeZone")
 
     @property
     def times(self) -> dict[str, str]:
@@ -263,6 +270,7 @@ def parse(text: str, base: Path = Path()) -> Job:
         late=read_section(LateRows, tables["late"], "late", base) if "late" in tables else None,
         tables={name: _table(name, given, base) for name, given in tables.get("tables", {}).items()},
     )
+    _check_zone(job)
     if "" not in sources:
         for section, there in (("tables", job.tables), ("late", job.late)):
             if there:
@@ -270,6 +278,20 @@ def parse(text: str, base: Path = Path()) -> Job:
         if stream.target_batch is not None:
             raise JobError("[stream] target_batch is for one [source]; leave it out")
     return job
+
+
+def _check_zone(job: Job) -> None:
+    setting = job.spark.conf.get("spark.sql.session.timeZone")
+    for zone, where in ((job.stream.zone, "[stream] zone"), (setting, "spark.sql.session.timeZone")):
+        try:
+            read_zone(zone or UTC)
+        except JobError as error:
+            raise JobError(f"{where}: {error}") from None
+    if setting and job.zone and read_zone(setting) != read_zone(job.zone):
+        raise JobError(
+            f"[stream] zone is {job.zone}, and spark.sql.session.timeZone in [spark] conf is {setting}; "
+            "write one of them"
+        )
 
 
 def _source(section: str, given: Any, base: Path) -> FromFiles | FromGenerator | FromSpark:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from weft.builder import QueryBuilder
 from weft.duration import parse_duration
 from weft.errors import JobError, QueryError
+from weft.expr import UTC, read_zone
 from weft.join_builder import JoinBuilder
 from weft.join_group import JoinGroup
 from weft.joins.chain import Chain
@@ -31,7 +32,7 @@ Asked: TypeAlias = Query | QueryBuilder | JoinQuery | JoinBuilder
 class JoinRun:
     """Several streams in this process: feed them with ``step``, end them with ``close``.
 
-    ``streams`` are the names that FROM may have, where they are known.
+    ``streams`` are the names that FROM may have, where they are known, ``zone`` the zone of local times.
 
     >>> import datetime, weft
     >>> joins = weft.sql('''-- name: pairs
@@ -60,6 +61,7 @@ class JoinRun:
         costs: Costs | None = None,
         tables: Mapping[str, TableSource] | None = None,
         streams: Collection[str] | None = None,
+        zone: str = UTC,
     ) -> None:
         self.time, self._known = time, streams
         self.options = Options(
@@ -71,6 +73,7 @@ class JoinRun:
             chain,
             costs or calibrated(),
             Tables(tables),
+            read_zone(zone),
         )
         self.clocks: dict[str, Clock] = {}
         self.schemas: dict[str, pa.Schema] = {}

@@ -27,6 +27,7 @@ from weft.engine.registry import Registry
 from weft.engine.sharing import Choice, total
 from weft.engine.state import Piece, State
 from weft.errors import JobError
+from weft.expr import UTC
 from weft.files import Chunk, Files
 from weft.memory import keep_memory, without_collections
 from weft.optimize import LivePlanner
@@ -57,12 +58,13 @@ def run(
     strict: bool = False,
     tables: Mapping[str, TableSource] | None = None,
     streams: Collection[str] | None = None,
+    zone: str = UTC,
 ) -> Results:
     """Answer queries over a table, or over batches in order of arrival; all windows are closed at the end.
 
     ``tables`` are the static tables that queries join, by name: tables, paths of files, or functions that
     give them; what has changed is read again before each batch. ``streams`` are the names that FROM may have,
-    where they are known.
+    where they are known. ``zone`` is the time zone of ``hour(ts)`` and the like.
 
     >>> import datetime, weft
     >>> ts = [datetime.datetime(2024, 1, 1, 0, minute) for minute in (1, 4, 7)]
@@ -79,9 +81,8 @@ def run(
     threads, beside = threads or os.cpu_count() or 1, Tables(tables)
     with ThreadPoolExecutor(1) as worker, without_collections():
         schema, arriving = _arriving(plan, batches)
-        program = compile_plan(
-            plan, schema, time, strict, threads, tables=beside.schemas(plan.queries), streams=streams
-        )
+        static = beside.schemas(plan.queries)
+        program = compile_plan(plan, schema, time, strict, threads, tables=static, streams=streams, zone=zone)
         runner = LocalRun(program, parse_duration(lateness, "lateness"), threads, beside)
         results: dict[str, list[pa.Table]] = {q.name: [] for q in plan.queries}
         try:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from weft import local
 from weft.errors import JobError
+from weft.expr import UTC
 from weft.join_run import Asked, JoinRun, built, time_of
 from weft.local import as_batches
 from weft.plan import Plan
@@ -25,6 +26,7 @@ class _Options(TypedDict):
     technique: str
     threads: int | None
     strict: bool
+    zone: str
 
 
 def run(
@@ -39,13 +41,15 @@ def run(
     strict: bool = False,
     chain: str | float = "mem-opt",
     tables: Mapping[str, TableSource] | None = None,
+    zone: str = UTC,
 ) -> Results:
     """Answer queries over a table, or over batches in order of arrival; all windows are closed at the end.
 
     For joins ``batches`` is a mapping from each stream to its table or batches, and ``chain`` says how they
     are sliced: ``mem-opt``, ``cpu-opt``, or the most rows they may keep. ``time`` names the time column, of
     all streams or of each. ``tables`` are the static tables that window queries join, by name: tables, paths
-    of files, or functions that give them; what has changed is read again before each batch.
+    of files, or functions that give them; what has changed is read again before each batch. ``zone`` is the
+    time zone of ``hour(ts)`` and of whatever else depends on one, whatever zones the columns are typed in.
 
     >>> import datetime, weft
     >>> ts = [datetime.datetime(2024, 1, 1, 0, minute) for minute in (1, 4, 7)]
@@ -62,8 +66,10 @@ def run(
     if isinstance(queries, Plan):
         if isinstance(batches, Mapping) or not isinstance(time, str):
             raise JobError("a plan runs over one stream; give queries to run over several")
-        return local.run(queries, batches, time, lateness, threads=threads, strict=strict, tables=tables)
-    options = _Options(strategy=strategy, technique=technique, threads=threads, strict=strict)
+        return local.run(
+            queries, batches, time, lateness, threads=threads, strict=strict, tables=tables, zone=zone
+        )
+    options = _Options(strategy=strategy, technique=technique, threads=threads, strict=strict, zone=zone)
     asked = [built(q) for q in queries]
     plain = [q for q in asked if isinstance(q, Query)]
     if not isinstance(batches, Mapping):

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from weft.engine.compile import compile_plan
 from weft.errors import JobError
+from weft.expr import UTC
 from weft.joins.rates import Costs
 from weft.local import LocalRun
 from weft.optimize import plan as make_plan
@@ -28,6 +29,7 @@ class Options:
     shape: str | float
     costs: Costs
     tables: Tables
+    zone: str = UTC
 
 
 @dataclass
@@ -50,8 +52,16 @@ class Engine:
         """An engine for these queries over rows of this schema."""
         streams = {q.source for q in queries}  # names were checked where the queries came
         plan = make_plan(queries, strategy=options.strategy, technique=options.technique, streams=streams)
-        tables = options.tables.schemas(plan.queries)
-        program = compile_plan(plan, schema, time, options.strict, threads, tables=tables, streams=streams)
+        program = compile_plan(
+            plan,
+            schema,
+            time,
+            options.strict,
+            threads,
+            tables=options.tables.schemas(plan.queries),
+            streams=streams,
+            zone=options.zone,
+        )
         return cls(LocalRun(program, lateness, threads, options.tables), {q.name for q in queries})
 
     def step(self, batch: pa.Table, watermark: int | None = None) -> dict[str, pa.Table]:
