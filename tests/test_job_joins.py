@@ -121,10 +121,7 @@ def test_joins_behind_http(streams: dict[str, pa.Table], tmp_path: Path) -> None
         assert "unknown column 'z'" in refused.json()["message"]
         windowed = add("SELECT count(*) AS c FROM a [RANGE '1 min']")
         assert windowed.status_code == 422 and "window queries" in windowed.json()["message"]
-        assert (
-            add(shorter.replace("b [", "c [").replace("b.", "c.")).json()["hint"]
-            == "the streams given are a, b"
-        )
+        assert add(shorter.replace("b [", "c [").replace("b.", "c.")).json()["hint"] == "given are a, b"
         assert web.delete("/api/v1/queries/shorter?wait=20").status_code == 200
         found = web.get("/api/v1/queries/counted/results", params={"where": "k=p", "limit": 3}).json()
         assert found["columns"] == ["k", "window_start", "window_end", "c"]

@@ -97,8 +97,8 @@ def test_any_name_stands_for_the_only_stream():
 @pytest.mark.parametrize(
     ("streams", "hint"),
     [
-        (["trades"], "the streams given are trades"),
-        (["trades", "quote"], r"did you mean 'quote'\? the streams given are trades, quote"),
+        (["trades"], "given are trades"),
+        (["trades", "quote"], r"did you mean 'quote'\? given are trades, quote"),
         (["trades", "Quotes"], r"did you mean 'Quotes'\?"),
     ],
 )
@@ -142,14 +142,14 @@ def test_queries_that_are_added_read_streams_given_by_name():
 
 def test_joins_that_are_added_are_checked():
     run = JoinRun(weft.sql(PAIRS.format("b")), "ts", streams=["a", "b"])
-    with pytest.raises(QueryError, match="query 'more', .*there is no stream 'c'"):
+    with pytest.raises(QueryError, match=r"query 'more', .*there is no stream 'c'"):
         run.add(weft.sql(PAIRS.format("c").replace("pairs", "more"))[0])
     assert run.names == ("pairs",)
     streams = Streams({"a": ROWS.schema, "b": ROWS.schema}, {"a": "ts", "b": "ts"}, LivePlanner())
     joins = LocalJoins(streams, weft.sql(PAIRS.format("b")))
-    with pytest.raises(QueryError, match="query 'more', .*it reads 'pairs', which is another query"):
+    with pytest.raises(QueryError, match=r"query 'more', .*it reads 'pairs', which is another query"):
         joins.add(PAIRS.format("pairs").replace("name: pairs", "name: more"))
-    with pytest.raises(QueryError, match="query 'more', .*there is no stream 'c'"):
+    with pytest.raises(QueryError, match=r"query 'more', .*there is no stream 'c'"):
         joins.replace(PAIRS.format("c").replace("pairs", "more"))
     joins.add(PAIRS.format("a"), name="b")  # a stream's name: what FROM b means does not change
     joins.step({"a": ROWS, "b": ROWS})
@@ -178,7 +178,7 @@ def test_jobs_are_checked(tmp_path: Path):
     report = Report(Console(quiet=True))
     more = PAIRS.format("pairs").replace("name: pairs", "name: more")
     for text, message in (
-        (PAIRS.format("c"), "query 'pairs', .*: there is no stream 'c'; the streams given are a, b"),
+        (PAIRS.format("c"), "query 'pairs', .*: there is no stream 'c'; given are a, b"),
         (f"{PAIRS.format('b')};\n{more}", "query 'more', .*: it reads 'pairs', which is another query"),
     ):
         with pytest.raises(QueryError, match=message):

@@ -3,7 +3,7 @@
     [source]  kind = "files" | "kafka" | "generator" | "spark"
     [sources.NAME] instead, one for each stream, where streams are joined
     [stream]  time, lateness, max_ahead, trigger, idle_timeout, close_at_end,
-              checkpoint, target_batch
+              checkpoint, target_batch, zone
     [queries] file = "queries.sql"  or  sql = "...", aggregates = ["own.py"]
     [tables.NAME] path = "...", format = "csv"
     [sink]    kind = "console" | "memory" | "parquet" | "json" | "postgres" |
@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.errors import JobError
+from weft.expr import UTC, read_zone
 from weft.job_sinks import ToSink, read_sinks
 from weft.settings import (
     NO_PATHS,
@@ -110,6 +111,7 @@ class Stream:
     still open are answered, unless there is a ``checkpoint``, from which another run goes on;
     ``close_at_end`` says otherwise. ``target_batch`` is how long a step over files should take on Spark,
     ``chain`` how joins are sliced; ``time_columns`` are those of streams that call theirs otherwise.
+    ``zone`` is the time zone of ``hour(ts)`` and the like.
     """
 
     time: str
@@ -122,6 +124,7 @@ class Stream:
     time_columns: Options | None = None
     chain: str = "mem-opt"
     max_ahead: Duration | None = None
+    zone: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +195,11 @@ class Job:
     def streams(self) -> tuple[str, ...] | None:
         """The names of its streams, [sources.NAME]; None for the one [source]."""
         return None if "" in self.sources else tuple(self.sources)
+
+    @property
+    def zone(self) -> str | None:
+        """The zone of local times, where the job says it: [stream] zone, or the setting of Spark's."""
+        return self.stream.zone or self.spark.conf.get("spark.sql.session.timeZone")
 
     @property
     def times(self) -> dict[str, str]:
@@ -266,6 +274,7 @@ def parse(text: str, base: Path = Path()) -> Job:
         late=read_section(LateRows, tables["late"], "late", base) if "late" in tables else None,
         tables={name: _table(name, given, base) for name, given in tables.get("tables", {}).items()},
     )
+    _check_zone(job)
     if "" not in sources:
         for section, there in (("tables", job.tables), ("late", job.late)):
             if there:
@@ -273,6 +282,20 @@ def parse(text: str, base: Path = Path()) -> Job:
         if stream.target_batch is not None:
             raise JobError("[stream] target_batch is for one [source]; leave it out")
     return job
+
+
+def _check_zone(job: Job) -> None:
+    setting = job.spark.conf.get("spark.sql.session.timeZone")
+    for zone, where in ((job.stream.zone, "[stream] zone"), (setting, "spark.sql.session.timeZone")):
+        try:
+            read_zone(zone or UTC)
+        except JobError as error:
+            raise JobError(f"{where}: {error}") from None
+    if setting and job.zone and read_zone(setting) != read_zone(job.zone):
+        raise JobError(
+            f"[stream] zone is {job.zone}, and spark.sql.session.timeZone in [spark] conf is {setting}; "
+            "write one of them"
+        )
 
 
 def _source(section: str, given: Any, base: Path) -> FromFiles | FromGenerator | FromSpark:

@@ -15,6 +15,7 @@ from weft.duration import parse_optional
 from weft.engine.partial import Seen
 from weft.engine.watermark import TimeRules
 from weft.errors import JobError, QueryError
+from weft.expr import UTC, read_zone
 from weft.files import Chunk
 from weft.join_builder import JoinBuilder
 from weft.join_group import JoinGroup
@@ -36,7 +37,7 @@ Asked: TypeAlias = Query | QueryBuilder | JoinQuery | JoinBuilder
 class JoinRun:
     """Several streams in this process: feed them with ``step``, end them with ``close``.
 
-    ``streams`` are the names that FROM may have, where they are known.
+    ``streams`` are the names that FROM may have, where they are known, ``zone`` the zone of local times.
 
     >>> import datetime, weft
     >>> joins = weft.sql('''-- name: pairs
@@ -67,6 +68,7 @@ class JoinRun:
         max_ahead: str | datetime.timedelta | None = None,
         bounded: Collection[str] = (),
         streams: Collection[str] | None = None,
+        zone: str = UTC,
     ) -> None:
         """``bounded`` are streams that end, and whose batches know what is unread: without a ``lateness``, no
         row of theirs is late."""
@@ -83,6 +85,7 @@ class JoinRun:
             chain,
             costs or calibrated(),
             Tables(tables),
+            read_zone(zone),
         )
         self.clocks: dict[str, Clock] = {}
         self.schemas: dict[str, pa.Schema] = {}

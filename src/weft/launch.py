@@ -19,6 +19,7 @@ from weft.engine.compile import compile_plan
 from weft.engine.program import Program
 from weft.engine.watermark import TimeRules
 from weft.errors import JobError, WeftError
+from weft.expr import UTC
 from weft.files import Chunk, Files
 from weft.generated import Generated
 from weft.job import (
@@ -230,15 +231,17 @@ def _in_process(
         schema, batches = read[""]
         threads = os.cpu_count() or 1
         tables = Tables(make_tables(job))
+        static = tables.schemas(queries.queries)
         program = compile_plan(
-            queries, schema, wanted.time, buckets=threads, tables=tables.schemas(queries.queries)
+            queries, schema, wanted.time, buckets=threads, tables=static, zone=job.zone or UTC
         )
         run = LocalRun(
             program, threads=threads, tables=tables, accept=accept, late=make_late(job), rules=rules
         )
     else:
         schemas, batches = {name: schema for name, (schema, _) in read.items()}, _beside(read)
-        streams = Streams(schemas, job.times, LivePlanner(), shape=read_shape(wanted.chain))
+        shape = read_shape(wanted.chain)
+        streams = Streams(schemas, job.times, LivePlanner(), shape=shape, zone=job.zone or UTC)
         run = LocalJoins(streams, queries, rules, accept, wanted.idle_timeout)
     return LocalStream(
         run,
@@ -338,7 +341,7 @@ def _on_spark(
 ) -> Iterator[Running]:
     from weft.spark import session, stream
 
-    spark = session(master or job.spark.master, job.spark.conf)
+    spark = session(master or job.spark.master, job.spark.conf, job.zone)
     wanted = job.stream
     made = {name: _spark_source(source, spark) for name, source in job.sources.items()}
     one = isinstance(queries, Plan)

@@ -31,6 +31,7 @@ from weft.engine.sharing import Choice, total
 from weft.engine.state import Piece, State
 from weft.engine.watermark import UNREAD, StepClock, TimeRules
 from weft.errors import JobError, LateRowsWarning, late_message
+from weft.expr import UTC
 from weft.files import Chunk, Files
 from weft.files.chunk import END, Origins, marks_before
 from weft.memory import keep_memory, without_collections
@@ -64,6 +65,7 @@ def run(
     tables: Mapping[str, TableSource] | None = None,
     max_ahead: str | datetime.timedelta | None = None,
     streams: Collection[str] | None = None,
+    zone: str = UTC,
 ) -> Results:
     """Answer queries over a table, or over batches in order of arrival; all windows are closed at the end.
 
@@ -77,9 +79,8 @@ def run(
     threads, beside = threads or os.cpu_count() or 1, Tables(tables)
     with ThreadPoolExecutor(1) as worker, without_collections():
         schema, arriving = _arriving(plan, batches, time)
-        program = compile_plan(
-            plan, schema, time, strict, threads, tables=beside.schemas(plan.queries), streams=streams
-        )
+        static = beside.schemas(plan.queries)
+        program = compile_plan(plan, schema, time, strict, threads, tables=static, streams=streams, zone=zone)
         rules = TimeRules.of(
             parse_optional(lateness, "lateness"),
             parse_optional(max_ahead, "max_ahead"),

@@ -16,9 +16,9 @@ def check_names(queries: Sequence[Query | JoinQuery], streams: Collection[str] |
     for it, but not that of another query.
 
     >>> import weft
-    >>> check_names(weft.sql("SELECT count(*) AS n FROM quotes [RANGE '1 s']"), ["trades", "quote"])
+    >>> check_names(weft.sql("SELECT count(*) AS n FROM quotes [RANGE '1 s']"), ["trades"])
     Traceback (most recent call last):
-    weft.errors.QueryError: query 'q1': there is no stream 'quotes'; did you mean 'quote'? the streams given are trades, quote
+    weft.errors.QueryError: query 'q1': there is no stream 'quotes'; given are trades
     """
     names: set[str] = set()
     for query in queries:
@@ -72,5 +72,5 @@ def _sources(query: Query | JoinQuery) -> Iterator[tuple[str, Position | None]]:
 def _known(name: str, streams: Collection[str]) -> str:
     lowered = {stream.lower(): stream for stream in streams}
     close = difflib.get_close_matches(name.lower(), lowered, 1)
-    listed = f"the streams given are {', '.join(streams)}"
+    listed = f"given are {', '.join(streams)}"
     return f"did you mean '{lowered[close[0]]}'? {listed}" if close else listed

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from weft import local
 from weft.errors import JobError
+from weft.expr import UTC
 from weft.files import Chunk
 from weft.join_run import Asked, JoinRun, built, time_of
 from weft.local import as_chunks, counted, is_bounded
@@ -27,6 +28,7 @@ class _Options(TypedDict):
     threads: int | None
     strict: bool
     max_ahead: str | datetime.timedelta | None
+    zone: str
 
 
 def run(
@@ -42,6 +44,7 @@ def run(
     chain: str | float = "mem-opt",
     tables: Mapping[str, TableSource] | None = None,
     max_ahead: str | datetime.timedelta | None = None,
+    zone: str = UTC,
 ) -> Results:
     """Answer queries over a table, or over batches in order of arrival; all windows are closed at the end.
 
@@ -55,7 +58,8 @@ def run(
     For joins ``batches`` is a mapping from each stream to its table or batches, and ``chain`` says how they
     are sliced: ``mem-opt``, ``cpu-opt``, or the most rows they may keep. ``time`` names the time column, of
     all streams or of each. ``tables`` are the static tables that window queries join, by name: tables, paths
-    of files, or functions that give them; what has changed is read again before each batch.
+    of files, or functions that give them; what has changed is read again before each batch. ``zone`` is the
+    time zone of ``hour(ts)`` and of whatever else depends on one, whatever zones the columns are typed in.
 
     >>> import datetime, weft
     >>> ts = [datetime.datetime(2024, 1, 1, 0, minute) for minute in (1, 4, 7)]
@@ -81,9 +85,15 @@ def run(
             strict=strict,
             tables=tables,
             max_ahead=max_ahead,
+            zone=zone,
         )
     options = _Options(
-        strategy=strategy, technique=technique, threads=threads, strict=strict, max_ahead=max_ahead
+        strategy=strategy,
+        technique=technique,
+        threads=threads,
+        strict=strict,
+        max_ahead=max_ahead,
+        zone=zone,
     )
     asked = [built(q) for q in queries]
     plain = [q for q in asked if isinstance(q, Query)]

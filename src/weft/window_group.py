@@ -11,6 +11,7 @@ from weft.engine.compile import compile_plan
 from weft.engine.partial import Seen
 from weft.engine.watermark import IN_ORDER, TimeRules
 from weft.errors import JobError
+from weft.expr import UTC
 from weft.files import Chunk
 from weft.joins.rates import Costs
 from weft.local import LocalRun
@@ -30,6 +31,7 @@ class Options:
     shape: str | float
     costs: Costs
     tables: Tables
+    zone: str = UTC
 
 
 @dataclass
@@ -52,8 +54,16 @@ class Engine:
         """An engine for these queries over rows of this schema."""
         streams = {q.source for q in queries}  # names were checked where the queries came
         plan = make_plan(queries, strategy=options.strategy, technique=options.technique, streams=streams)
-        tables = options.tables.schemas(plan.queries)
-        program = compile_plan(plan, schema, time, options.strict, threads, tables=tables, streams=streams)
+        program = compile_plan(
+            plan,
+            schema,
+            time,
+            options.strict,
+            threads,
+            tables=options.tables.schemas(plan.queries),
+            streams=streams,
+            zone=options.zone,
+        )
         run = LocalRun(program, threads=threads, tables=options.tables, rules=rules)
         return cls(run, {q.name for q in queries})
 

@@ -29,7 +29,7 @@ def test_from_names_a_stream(spark: SparkSession, tmp_path: Path) -> None:
         weft.share(files, both, time="ts", spark=spark)
     with pytest.raises(QueryError, match=OVER_A_QUERY):
         weft.stream(files, both, "ts", sink=MemorySink(), spark=spark)
-    with pytest.raises(QueryError, match="there is no stream 'trades'; the streams given are quotes"):
+    with pytest.raises(QueryError, match="there is no stream 'trades'; given are quotes"):
         weft.stream({"quotes": files}, weft.sql(FIVES), "ts", sink=MemorySink(), spark=spark)
     with weft.stream({"trades": files}, weft.sql(FIVES), "ts", sink=MemorySink(), spark=spark) as run:
         with pytest.raises(QueryError, match=OVER_A_QUERY):

@@ -103,9 +103,9 @@ def partial(
     made, missed, uncounted = Partials(), NONE, NONE
     if not batch.num_rows:
         return made
-    batch, bad_keys = enrichment.extend(batch, program.strict)
+    batch, bad_keys = enrichment.extend(batch, program.strict, program.zone)
     times, keep = read_times(batch.column(program.time))
-    evaluator = Evaluator(batch, strict=program.strict)
+    evaluator = Evaluator(batch, strict=program.strict, zone=program.zone)
     signed = signatures(program.predicates, evaluator, batch.num_rows)
     if program.windows:
         slices, missed = _in_time(program, times, keep, watermark)

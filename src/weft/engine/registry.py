@@ -83,7 +83,17 @@ class Registry(Changes[Query, Program, Program]):
         """A program for another plan over the same stream."""
         old, tables = self.program, self._tables(plan.queries)
         return compile_plan(
-            plan, old.schema, old.time, old.strict, old.buckets, origins, version, old, tables, old.streams
+            plan,
+            old.schema,
+            old.time,
+            old.strict,
+            old.buckets,
+            origins,
+            version,
+            old,
+            tables,
+            old.streams,
+            old.zone,
         )
 
     def observe(self, choices: Iterable[Choice], latest: int | None) -> None:

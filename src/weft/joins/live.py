@@ -15,6 +15,7 @@ from weft.engine.history import first_start, origin_of
 from weft.engine.program import Origin, Program
 from weft.engine.registry import check_defined, joined, read_one
 from weft.errors import CheckpointError, JobError, QueryError, WeftError
+from weft.expr import UTC
 from weft.join_builder import JoinBuilder
 from weft.joins.explain import choose_ends
 from weft.joins.feeds import fed, feed_schema, feeding
@@ -60,6 +61,7 @@ class Streams:
     buckets: int = 1
     shape: str | float = "mem-opt"
     costs: Costs = field(default_factory=calibrated)
+    zone: str = UTC
 
     def joins(
         self,
@@ -155,11 +157,14 @@ class Streams:
         check_names(queries, self.schemas)
         for query in queries:
             # One by one, so that an error names the query.
-            compile_joins([member(query)], self.schemas, self.times, self.strict)
+            self._compiled([member(query)])
         groups: dict[Key, list[Member]] = {}
         for each in merged(feeding(member(query)) for query in queries):
             groups.setdefault(each.key, []).append(each)
-        return tuple(compile_joins(some, self.schemas, self.times, self.strict) for some in groups.values())
+        return tuple(map(self._compiled, groups.values()))
+
+    def _compiled(self, members: Sequence[Member]) -> JoinProgram:
+        return compile_joins(members, self.schemas, self.times, self.strict, self.zone)
 
     def _read(self, programs: Sequence[JoinProgram]) -> dict[str, pa.Schema]:
         """The columns that are read of each stream, in order of name."""
@@ -189,8 +194,9 @@ class Streams:
             for query in each.aggregates
         ]
         schema = feed_schema(programs)
+        plan = self.planner(asked)
         return compile_plan(
-            self.planner(asked), schema, RESULT_TIME, self.strict, self.buckets, origins, version
+            plan, schema, RESULT_TIME, self.strict, self.buckets, origins, version, zone=self.zone
         )
 
     def _origins(
@@ -232,7 +238,7 @@ class Streams:
             if not frozenset[str]().union(*read) <= old.read:
                 since = at.latest + max(each.ranges)  # kept rows lack what it reads
             plan = self.planner.alone(fed(query, line.id))
-            alone = compile_plan(plan, schema, RESULT_TIME, self.strict, self.buckets)
+            alone = compile_plan(plan, schema, RESULT_TIME, self.strict, self.buckets, zone=self.zone)
             origin = origin_of(alone, before.results, at.latest, at.results)
         if since == NEVER:
             return origin

@@ -43,6 +43,7 @@ from weft.spark.pace import Pace
 from weft.spark.prepare import check_buckets, columns_of, session_of
 from weft.spark.ranges import RangedBatches
 from weft.spark.run import Run
+from weft.spark.session import zone_of
 from weft.spark.sinks import as_sink
 from weft.spark.sources import Batches, FilesBatches, FrameBatches
 from weft.spark.spark_log import LOG, check_log
@@ -205,14 +206,15 @@ def stream(
         if given
         else LivePlanner(strategy, technique, buckets, streams=streams)
     )
-    program = _program(store, given, base, planner, columns_of(source), time, strict, buckets, beside)
+    zone = zone_of(session)
+    program = _program(store, given, base, planner, columns_of(source), time, strict, buckets, beside, zone)
     accept = sink.check if isinstance(sink, CheckingSink) else None
     registry = Registry(program, planner, accept, beside.schemas)
     if store.last is not None and (store.last.buckets, store.last.hash) != (buckets, hashing.NAME):
         store.last = split_again(store, store.last, program)
     before = store.version()
     if before is not None:
-        registry.rebase(before.base, base)
+        registry.rebase(before.base, before.as_given(base))
     named = store.stream if claim.is_kept else "run"
     steps = Steps(session, registry, store, sink, pace.rules, named, base, beside, late)
     batches = _batches_of(source, session, steady)
@@ -239,18 +241,19 @@ def _program(
     strict: bool,
     buckets: int,
     beside: Tables,
+    zone: str,
 ) -> Program:
     """What a run begins with: the queries given or, over a checkpoint, those that were there at its end."""
     before = store.version()
     if before is None:
         plan, origins, version = given or planner(base), None, 1
     else:
-        before.check(schema, time, store.place)
+        before.check(schema, time, zone, store.place)
         plan = given if given and set(base) == set(before.queries) else planner(before.queries)
         origins, version = before.origins, before.version
     tables = beside.schemas(plan.queries)
     return compile_plan(
-        plan, schema, time, strict, buckets, origins, version, tables=tables, streams=planner.streams
+        plan, schema, time, strict, buckets, origins, version, None, tables, planner.streams, zone
     )
 
 
@@ -285,7 +288,8 @@ def _stream_joins(
     store = _store(claim)
     place = claim.place
     buckets = _nodes_before(store.last, buckets, place) if store.last else check_buckets(buckets, session)
-    streams = streams_of(sources, time, LivePlanner(strategy, technique, buckets), strict, buckets, chain)
+    planner, zone = LivePlanner(strategy, technique, buckets), zone_of(session)
+    streams = streams_of(sources, time, planner, strict, buckets, chain, zone)
     delivered = as_sink(sink, session)
     registry = registry_of(store, streams, base, delivered)
     batches = batches_of(sources, session)
