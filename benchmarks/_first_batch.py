@@ -74,8 +74,8 @@ def stepped(queries: Any, folder: str) -> tuple[float, list[Step]]:
     ready, steps = time.perf_counter(), []
     for file in sorted(Path(folder).iterdir()):
         began = time.perf_counter()
-        for table in weft.Files(str(file)):
-            run.step(table)
+        for chunk in weft.Files(str(file)):
+            run.step(chunk)
         seconds = time.perf_counter() - began
         steps.append({"step": seconds, "tasks": seconds})
     run.shutdown()

@@ -22,10 +22,11 @@ from weft import calibration
 from weft.aggregates.monoid import ADD, MAX, MOMENTS, SUM_FLOAT, SUM_INT, Monoid
 from weft.bench import Progress, Result, fewest, machine, race
 from weft.engine.compile import compile_plan
-from weft.engine.final import END, View, final
+from weft.engine.final import View, final
 from weft.engine.partial import partial
 from weft.engine.program import Program
 from weft.engine.state import Piece, State
+from weft.files.chunk import END
 from weft.final import TECHNIQUES
 from weft.final.costs import DEFAULTS, Cost, kind
 from weft.final.workload import Call

@@ -23,7 +23,8 @@ from rich.table import Table
 
 import weft
 from weft.bench import Progress, Result, fewest
-from weft.engine.final import END
+from weft.files import Chunk
+from weft.files.chunk import END
 from weft.joins.baselines import STRATEGIES
 from weft.joins.chain import Chain
 from weft.joins.clock import Clock, Timed
@@ -119,7 +120,7 @@ def feed(joined: Any, steps: Sequence[tuple[pa.Table, pa.Table]]) -> dict[str, f
     clocks, kept, results = [Clock("ts"), Clock("ts")], [], 0
     began = time.process_time()
     for step in steps:
-        timed: list[Timed] = [clock.admit(table) for clock, table in zip(clocks, step)]
+        timed: list[Timed] = [clock.admit(Chunk(table), now=0)[0] for clock, table in zip(clocks, step)]
         found = joined.step(timed, [clock.watermark for clock in clocks])
         results += sum(table.num_rows for table in found.values())
         kept.append(joined.state_rows)

@@ -10,11 +10,27 @@ import datetime as dt
 import decimal
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
+from zoneinfo import ZoneInfo
+
+LOCAL_ZONE: ContextVar[dt.tzinfo | None] = ContextVar("zone", default=None)
+"""The zone of the run, where timestamps are instants; None: local times stay as they are."""
 
 MIN, MAX = -(2**63), 2**63 - 1
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+@contextmanager
+def in_zone(zone: str | None) -> Iterator[None]:
+    """In the block, local times are those of this zone."""
+    token = LOCAL_ZONE.set(None if zone is None else ZoneInfo(zone))
+    try:
+        yield
+    finally:
+        LOCAL_ZONE.reset(token)
 
 
 class BadValue(Exception):
@@ -39,6 +55,19 @@ def type_of_value(value: Any) -> str:
 
 def cast(value: Any, wanted: str) -> Any:
     """SQL's CAST, as Spark's ANSI mode has it."""
+    found = _cast(value, wanted)
+    return zoned(found) if wanted == "timestamp" and type_of_value(value) != wanted else found
+
+
+def zoned(value: dt.datetime) -> dt.datetime:
+    """A timestamp in the zone of the run; clocks that skip it make it as much later."""
+    zone = LOCAL_ZONE.get()
+    if zone is None:
+        return value
+    return (value if value.tzinfo else value.replace(tzinfo=zone)).astimezone(dt.UTC).astimezone(zone)
+
+
+def _cast(value: Any, wanted: str) -> Any:
     source = type_of_value(value)
     if source == wanted:
         return value
@@ -168,4 +197,4 @@ def whole(rounding: Callable[[float], int]) -> Callable[[Any], int]:
 
 
 def instant(value: dt.datetime) -> dt.datetime:
-    return value if value.tzinfo else value.replace(tzinfo=dt.UTC)
+    return value if value.tzinfo else value.replace(tzinfo=LOCAL_ZONE.get() or dt.UTC)

@@ -11,10 +11,11 @@ import pyarrow.parquet as pq
 
 import weft
 from weft.engine.compile import compile_plan
-from weft.engine.final import END, final
+from weft.engine.final import final
 from weft.engine.partial import Seen, partial
 from weft.engine.program import Program
 from weft.engine.state import Piece, State, merge_pieces
+from weft.files.chunk import END
 from weft.query import Query
 
 

@@ -8,8 +8,9 @@ from weft.query import Call, Column, Literal
 
 It follows Spark's ANSI SQL, except that a bad value (x/0, overflow, bad cast) is NULL; pass a set as
 ``bad`` to collect the sub-expressions that were bad. ``types`` gives the columns' SQL types; without
-it they are those of the row's values. Timestamps are ``datetime``: naive ones are read in the time
-zone of what they meet, and as UTC where they meet none.
+it they are those of the row's values. Timestamps are ``datetime``. Those with a zone are instants, whose
+local time is that of ``zone``, the run's; naive ones are local times, read in the run's zone where they
+meet an instant. Without a ``zone`` no column has one, and it is UTC.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ import functools
 import math
 import re
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Any
 
-from cast_oracle import MAX, BadValue, cast, type_of_value, whole, within
+from cast_oracle import MAX, BadValue, cast, in_zone, instant, type_of_value, whole, within, zoned
 
 from weft.query import Call, Column, Expr, Literal
 
@@ -32,11 +34,13 @@ def evaluate_row(
     row: Mapping[str, Any],
     types: Mapping[str, str] | None = None,
     bad: set[Expr] | None = None,
+    zone: str | None = None,
 ) -> Any:
     """The value of ``expr`` for ``row``."""
     if types is None:
         types = {name: type_of_value(value) for name, value in row.items()}
-    return _Row(row, types, set() if bad is None else bad).value(expr)
+    with in_zone(zone) if zone else nullcontext():
+        return _Row(row, types, set() if bad is None else bad).value(expr)
 
 
 def holds(expr: Expr | None, row: Mapping[str, Any], types: Mapping[str, str] | None = None) -> bool:
@@ -50,9 +54,10 @@ class _Row:
 
     def value(self, expr: Expr) -> Any:
         if isinstance(expr, Column):
-            return self.row[expr.name]
+            value = self.row[expr.name]
+            return zoned(value) if isinstance(value, dt.datetime) and value.tzinfo else value
         if isinstance(expr, Literal):
-            return expr.value
+            return zoned(expr.value) if isinstance(expr.value, dt.datetime) else expr.value
         lazy = getattr(self, f"_{expr.function}", None)
         if lazy is not None:
             return lazy(expr)
@@ -177,9 +182,9 @@ def meet(left: Any, right: Any) -> tuple[Any, Any]:
     """Text, dates and timestamps as values Python can compare."""
     wanted = common_type([type_of_value(left), type_of_value(right)])
     left, right = convert(left, wanted), convert(right, wanted)
-    if wanted == "timestamp":
-        zone = left.tzinfo or right.tzinfo
-        left, right = (v if v.tzinfo else v.replace(tzinfo=zone) for v in (left, right))
+    if wanted == "timestamp" and (left.tzinfo or right.tzinfo):
+        # As instants: of two local times in one zone Python compares what clocks show.
+        left, right = (instant(v).astimezone(dt.UTC) for v in (left, right))
     return left, right
 
 
@@ -279,6 +284,10 @@ def part(field: Callable[[dt.datetime], int]) -> Callable[[Any], int]:
     return lambda value: field(cast(value, "timestamp"))
 
 
+def day_part(field: Callable[[dt.date], int]) -> Callable[[Any], int]:
+    return lambda value: field(value if isinstance(value, dt.date) else cast(value, "timestamp"))
+
+
 NULL_AWARE: dict[str, Callable[..., Any]] = {
     "is_null": lambda x: x is None,
     "isnan": lambda x: x is not None and math.isnan(x),
@@ -328,12 +337,12 @@ STRICT: dict[str, Callable[..., Any]] = {
     "ends_with": str.endswith,
     "contains": lambda s, t: t in s,
     "replace": lambda s, t, u="": s.replace(t, u) if t else s,
-    "year": part(lambda t: t.year),
-    "quarter": part(lambda t: (t.month + 2) // 3),
-    "month": part(lambda t: t.month),
-    "day": part(lambda t: t.day),
-    "dayofweek": part(lambda t: t.isoweekday() % 7 + 1),
-    "dayofyear": part(lambda t: t.timetuple().tm_yday),
+    "year": day_part(lambda t: t.year),
+    "quarter": day_part(lambda t: (t.month + 2) // 3),
+    "month": day_part(lambda t: t.month),
+    "day": day_part(lambda t: t.day),
+    "dayofweek": day_part(lambda t: t.isoweekday() % 7 + 1),
+    "dayofyear": day_part(lambda t: t.timetuple().tm_yday),
     "hour": part(lambda t: t.hour),
     "minute": part(lambda t: t.minute),
     "second": part(lambda t: t.second),

@@ -50,18 +50,23 @@ class Streamed:
 
 
 def answer(
-    queries: Iterable[Query], rows: list[Row], time: str, types: Mapping[str, str] | None = None
+    queries: Iterable[Query],
+    rows: list[Row],
+    time: str,
+    types: Mapping[str, str] | None = None,
+    zone: str | None = None,
 ) -> Answers:
     """The result rows of each query over all the rows, none of them late; windows in microseconds.
 
     ``types`` are the columns' SQL types; left out, they are read off the values, which is enough unless
-    a column holds nothing but nulls.
+    a column holds nothing but nulls. ``zone`` is that of local times, where columns have a zone.
 
     >>> counted = Aggregate("count_star", (), "n")
     >>> answer([Query("q", "s", Window(10, 5), (counted,))], [{"ts": 7}], "ts")["q"]
     [{'window_start': 0, 'window_end': 10, 'n': 1}, {'window_start': 5, 'window_end': 15, 'n': 1}]
     """
-    return answer_stream(queries, [rows], time, 0, types).answers
+    with expr_oracle.in_zone(zone):
+        return answer_stream(queries, [rows], time, 0, types).answers
 
 
 def answer_stream(

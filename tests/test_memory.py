@@ -1,12 +1,22 @@
-"""Freed memory is kept, unless the environment says otherwise."""
+"""Freed memory is kept, unless the environment says otherwise; streams do not grow with their steps."""
 
 from __future__ import annotations
 
+import os
 import platform
+from collections.abc import Iterator
 
+import psutil
+import pyarrow as pa
 import pytest
+import steps
 
+import weft
+from weft.engine.compile import compile_plan
+from weft.local import LocalRun
+from weft.local_stream import LocalStream
 from weft.memory import keep_memory
+from weft.sinks import FunctionSink
 
 
 def test_the_c_library_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -18,3 +28,17 @@ def test_the_c_library_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     keep_memory.cache_clear()
     assert not keep_memory()
     keep_memory.cache_clear()
+
+
+@pytest.mark.slow
+def test_a_stream_in_process_does_not_grow_with_its_steps() -> None:
+    watched, schema = steps.Watched(), next(steps.batches(1)).schema
+    run = LocalRun(compile_plan(weft.plan(weft.sql(steps.QUERIES)), schema, "ts"), threads=2)
+
+    def batches() -> Iterator[pa.Table]:
+        for number, batch in enumerate(steps.batches(), 1):
+            yield batch
+            watched.look(number, [psutil.Process()])
+
+    assert LocalStream(run, batches(), FunctionSink(lambda *_: None)).await_done()
+    assert watched.growth()[os.getpid()] < steps.BOUND

@@ -168,7 +168,7 @@ def test_a_row_can_be_late_for_a_short_window_and_in_time_for_a_longer_one() -> 
     #     late
     short, long = ask("count_star", name="short"), ask("count_star", name="long", range=20, slide=20)
     batches = [rows([0]), rows([12]), rows([3, 4])]
-    results = weft.run([short, long], batches, time="ts")
+    results = weft.run([short, long], batches, time="ts", lateness="0 s")
     assert sorted(row["count_star"] for row in rows_of(results["short"])) == [1, 1]
     assert [row["count_star"] for row in rows_of(results["long"])] == [4]
     assert drive([short, long], batches, "ts").seen.late == 2

@@ -29,6 +29,7 @@ from weft.generated import KINDS
 from weft.job import Engine
 from weft.joins.explain import read_shape
 from weft.joins.plan import plan_joins
+from weft.names import check_names
 from weft.optimize import Compared, compare, explain
 from weft.plain import json_rows
 from weft.query import JoinQuery, Query
@@ -124,6 +125,8 @@ def plan(
     job = jobs.load(queries) if queries.suffix == ".toml" else None
     load_aggregates([*(aggregates or ()), *(job.aggregates if job else ())])
     everything = weft.sql(_read(queries) if job is None else job.sql)
+    streams = job.streams if job else None
+    check_names(everything, streams)
     joins = [q for q in everything if isinstance(q, JoinQuery)]
     asked = [q for q in everything if isinstance(q, Query)]
     chains = plan_joins(joins, 1000.0 if rate is None else rate, read_shape(chain))
@@ -143,6 +146,7 @@ def plan(
         "nodes": nodes,
         "technique": technique,
         "constants": constants(),
+        "streams": streams,
     }
     if strategy == "all":
         if svg or why or rows:
@@ -180,6 +184,7 @@ def run(
         sink = launch.run(loaded, engine.value, report, master)
         if isinstance(sink, MemorySink):
             report.note(results={name: table.num_rows for name, table in sink.tables.items()})
+        report.close()
 
 
 @app.command()

@@ -59,6 +59,15 @@ def parse_duration(value: str | datetime.timedelta, what: str = "duration", *, n
     return total
 
 
+def parse_optional(given: str | datetime.timedelta | None, what: str) -> int | None:
+    """A duration in microseconds; None where none is given.
+
+    >>> parse_optional("2 s", "lateness"), parse_optional(None, "lateness")
+    (2000000, None)
+    """
+    return None if given is None else parse_duration(given, what)
+
+
 def parse_trigger(trigger: str) -> int | None:
     """Microseconds between two batches; None for "available now", which takes what is there and ends.
 

@@ -59,3 +59,20 @@ class AggregateError(WeftError):
 
 class AnswerOverflow(WeftError, OverflowError):
     """An integer answer that does not fit 64 bits: integers are exact or an error, never wrapped."""
+
+
+class LateRowsWarning(UserWarning):
+    """Rows that came too late for a window, and are missing from its answer."""
+
+
+def late_message(late: int, rows: int) -> str:
+    """What is said where rows were late.
+
+    >>> print(late_message(2, 2000).split(";")[0])
+    2 of 2,000 rows came after a window that holds them was answered, and are missing there
+    """
+    one = late == 1
+    return (
+        f"{late:,} of {rows:,} rows came after a window that holds {'it' if one else 'them'} was answered, "
+        f"and {'is' if one else 'are'} missing there; a longer lateness waits for such rows"
+    )

@@ -137,8 +137,10 @@ class Generated(Ranged):
             for start in range(each.start, each.end, TOGETHER):
                 end = min(each.end, start + TOGETHER)
                 blocks = range(start // BLOCK, -(-end // BLOCK))
-                table = pa.concat_tables([self._block(n, int(each.partition)) for n in blocks])
-                yield Chunk(table.slice(start - blocks[0] * BLOCK, end - start).select(schema.names))
+                began = int(each.partition)
+                table = pa.concat_tables([self._block(n, began) for n in blocks])
+                rows = table.slice(start - blocks[0] * BLOCK, end - start).select(schema.names)
+                yield Chunk(rows, mark=int(began + end * (1e6 / self.rate) - self.disorder * 1e6) - 1)
 
     def _block(self, number: int, began: int) -> pa.Table:
         random = np.random.default_rng([self.seed, number])

@@ -2,8 +2,8 @@
 
     [source]  kind = "files" | "kafka" | "generator" | "spark"
     [sources.NAME] instead, one for each stream, where streams are joined
-    [stream]  time, lateness, trigger, idle_timeout, close_at_end, checkpoint,
-              target_batch
+    [stream]  time, lateness, max_ahead, trigger, idle_timeout, close_at_end,
+              checkpoint, target_batch, zone
     [queries] file = "queries.sql"  or  sql = "...", aggregates = ["own.py"]
     [tables.NAME] path = "...", format = "csv"
     [sink]    kind = "console" | "memory" | "parquet" | "json" | "postgres" |
@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.errors import JobError
+from weft.expr import UTC, read_zone
 from weft.job_sinks import ToSink, read_sinks
 from weft.settings import (
     NO_PATHS,
@@ -104,14 +105,17 @@ class Stream:
     """How event time runs and when windows are answered.
 
     ``trigger`` is "available now" (take what is there, then end) or an interval between batches. Without
-    it, a run ends with its input, unless that is paced, and a server's goes on.
-    At the end the windows still open are answered, unless ``close_at_end`` is false. ``target_batch`` is how
-    long a step over files should take on Spark. ``time_columns`` are those of streams that call theirs
-    otherwise, ``chain`` how joins are sliced.
+    it, a run ends with its input, unless that is paced, and a server's goes on. ``lateness`` is how far
+    behind the latest a row may come; without it no row is late where the input ends and no run goes on
+    after it. A row more than ``max_ahead`` ahead of the clock moves no watermark. At the end the windows
+    still open are answered, unless there is a ``checkpoint``, from which another run goes on;
+    ``close_at_end`` says otherwise. ``target_batch`` is how long a step over files should take on Spark,
+    ``chain`` how joins are sliced; ``time_columns`` are those of streams that call theirs otherwise.
+    ``zone`` is the time zone of ``hour(ts)`` and the like.
     """
 
     time: str
-    lateness: Duration = NO_TIME
+    lateness: Duration | None = None
     trigger: str | None = None
     idle_timeout: Duration | None = None
     close_at_end: bool | None = None
@@ -119,6 +123,8 @@ class Stream:
     target_batch: Duration | None = None
     time_columns: Options | None = None
     chain: str = "mem-opt"
+    max_ahead: Duration | None = None
+    zone: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +190,16 @@ class Job:
     def source(self) -> FromFiles | FromKafka | FromGenerator | FromSpark:
         """The only source."""
         return self.sources[""]
+
+    @property
+    def streams(self) -> tuple[str, ...] | None:
+        """The names of its streams, [sources.NAME]; None for the one [source]."""
+        return None if "" in self.sources else tuple(self.sources)
+
+    @property
+    def zone(self) -> str | None:
+        """The zone of local times, where the job says it: [stream] zone, or the setting of Spark's."""
+        return self.stream.zone or self.spark.conf.get("spark.sql.session.timeZone")
 
     @property
     def times(self) -> dict[str, str]:
@@ -258,6 +274,7 @@ def parse(text: str, base: Path = Path()) -> Job:
         late=read_section(LateRows, tables["late"], "late", base) if "late" in tables else None,
         tables={name: _table(name, given, base) for name, given in tables.get("tables", {}).items()},
     )
+    _check_zone(job)
     if "" not in sources:
         for section, there in (("tables", job.tables), ("late", job.late)):
             if there:
@@ -265,6 +282,20 @@ def parse(text: str, base: Path = Path()) -> Job:
         if stream.target_batch is not None:
             raise JobError("[stream] target_batch is for one [source]; leave it out")
     return job
+
+
+def _check_zone(job: Job) -> None:
+    setting = job.spark.conf.get("spark.sql.session.timeZone")
+    for zone, where in ((job.stream.zone, "[stream] zone"), (setting, "spark.sql.session.timeZone")):
+        try:
+            read_zone(zone or UTC)
+        except JobError as error:
+            raise JobError(f"{where}: {error}") from None
+    if setting and job.zone and read_zone(setting) != read_zone(job.zone):
+        raise JobError(
+            f"[stream] zone is {job.zone}, and spark.sql.session.timeZone in [spark] conf is {setting}; "
+            "write one of them"
+        )
 
 
 def _source(section: str, given: Any, base: Path) -> FromFiles | FromGenerator | FromSpark:

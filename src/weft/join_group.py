@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from weft.engine.final import END
 from weft.errors import JobError
+from weft.files.chunk import END
 from weft.joins.adapt import adapt
 from weft.joins.chain import Chain
 from weft.joins.clock import Clock, Timed
@@ -156,8 +156,8 @@ class JoinGroup:
         for name in self.answers:
             query = self.asked.get(name)
             if isinstance(query, JoinQuery):  # one by one, so that an error names the query
-                compile_joins([member(query)], self.schemas, times)
-        program = compile_joins(self.members, self.schemas, times, self.options.strict)
+                compile_joins([member(query)], self.schemas, times, zone=self.options.zone)
+        program = compile_joins(self.members, self.schemas, times, self.options.strict, self.options.zone)
         self.engines = self._engines(self.members, program)
         if len(self.streams) > 2:
             self.state = MultiwayJoin(program)

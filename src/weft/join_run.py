@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from time import time as wall_clock
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from weft.builder import QueryBuilder
-from weft.duration import parse_duration
+from weft.duration import parse_optional
+from weft.engine.partial import Seen
+from weft.engine.watermark import TimeRules
 from weft.errors import JobError, QueryError
+from weft.expr import UTC, read_zone
+from weft.files import Chunk
 from weft.join_builder import JoinBuilder
 from weft.join_group import JoinGroup
 from weft.joins.chain import Chain
@@ -19,8 +25,9 @@ from weft.joins.member import Key, Member, member, merged
 from weft.joins.multiway.join import MultiwayJoin
 from weft.joins.plan import SharedPlan
 from weft.joins.rates import Costs, calibrated
+from weft.names import check_names
 from weft.query import JoinQuery, Query
-from weft.tables import Batch, Tables, TableSource, as_table
+from weft.tables import Batch, Tables, TableSource, as_chunk
 from weft.window_group import Options, WindowGroup
 
 Asked: TypeAlias = Query | QueryBuilder | JoinQuery | JoinBuilder
@@ -29,6 +36,8 @@ Asked: TypeAlias = Query | QueryBuilder | JoinQuery | JoinBuilder
 
 class JoinRun:
     """Several streams in this process: feed them with ``step``, end them with ``close``.
+
+    ``streams`` are the names that FROM may have, where they are known, ``zone`` the zone of local times.
 
     >>> import datetime, weft
     >>> joins = weft.sql('''-- name: pairs
@@ -47,7 +56,7 @@ class JoinRun:
         self,
         queries: Iterable[Asked],
         time: str | Mapping[str, str],
-        lateness: str | datetime.timedelta = "0 s",
+        lateness: str | datetime.timedelta | None = None,
         *,
         strategy: str = "share-all",
         technique: str = "auto",
@@ -56,20 +65,32 @@ class JoinRun:
         chain: str | float = "mem-opt",
         costs: Costs | None = None,
         tables: Mapping[str, TableSource] | None = None,
+        max_ahead: str | datetime.timedelta | None = None,
+        bounded: Collection[str] = (),
+        streams: Collection[str] | None = None,
+        zone: str = UTC,
     ) -> None:
-        self.time = time
+        """``bounded`` are streams that end, and whose batches know what is unread: without a ``lateness``, no
+        row of theirs is late."""
+        self.time, self.bounded, self._known = time, bounded, streams
+        self._lateness, self._max_ahead = (
+            parse_optional(lateness, "lateness"),
+            parse_optional(max_ahead, "max_ahead"),
+        )
         self.options = Options(
             strategy,
             technique,
             threads or 1,
             strict,
-            parse_duration(lateness, "lateness"),
             chain,
             costs or calibrated(),
             Tables(tables),
+            read_zone(zone),
         )
         self.clocks: dict[str, Clock] = {}
         self.schemas: dict[str, pa.Schema] = {}
+        self.skipped: tuple[str, ...] = ()
+        self._unread = 0
         self._joins: dict[Key, JoinGroup] = {}
         self._windows: list[WindowGroup] = []
         self._asked: dict[str, Query | JoinQuery] = {}
@@ -95,12 +116,29 @@ class JoinRun:
     @property
     def late(self) -> dict[str, int]:
         """Rows of each stream that came too late, and were left out."""
-        return {stream: clock.late for stream, clock in self.clocks.items()}
+        return {stream: clock.seen.late for stream, clock in self.clocks.items()}
+
+    @property
+    def seen(self) -> Seen:
+        """Counts of the rows of all streams, and of values that could not be read or computed."""
+        rows = sum((clock.seen for clock in self.clocks.values()), Seen(bad=self.bad))
+        # Window queries count rows late for one of their windows; joins, those behind the watermark.
+        late = {s: clock.seen.late for s, clock in self.clocks.items() if self._joined(s)}
+        for windows in self._windows:
+            rows += Seen(bad=windows.seen.bad)
+            late[windows.stream] = max(late.get(windows.stream, 0), windows.seen.late)
+        return replace(rows, late=sum(late.values()))
+
+    def _joined(self, stream: str) -> bool:
+        return any(stream in group.streams for group in self._joins.values())
 
     @property
     def bad(self) -> int:
-        """Values of joins that could not be computed, and were NULL."""
-        return sum(state.counts.bad for state in self.states)
+        """Rows and values that could not be read or computed; such values were NULL."""
+        engines = [engine for group in self._joins.values() for engine in group.engines.values()]
+        engines += [windows.engine for windows in self._windows if windows.engine is not None]
+        in_windows = sum(engine.run.seen.bad for engine in engines)
+        return self._unread + in_windows + sum(state.counts.bad for state in self.states)
 
     @property
     def states(self) -> list[Chain | MultiwayJoin]:
@@ -117,14 +155,18 @@ class JoinRun:
         clock = self.clocks.get(stream)
         return None if clock is None else clock.watermark
 
-    def step(self, batches: Mapping[str, Batch]) -> dict[str, pa.Table]:
-        """Take in a batch of some of the streams and give the results that are then certain."""
-        tables = {stream: self._checked(stream, batch) for stream, batch in batches.items()}
+    def step(self, batches: Mapping[str, Batch | Chunk]) -> dict[str, pa.Table]:
+        """Take in a batch, or a chunk, of some of the streams; give the results that are then certain."""
+        chunks = {stream: self._checked(stream, as_chunk(batch)) for stream, batch in batches.items()}
+        for chunk in chunks.values():
+            self._unread += chunk.bad
+            self.skipped += chunk.skipped
         results: dict[str, pa.Table] = {}
         for windows in self._windows:
-            if windows.stream in tables:
-                results |= windows.step(tables[windows.stream])
-        timed = {s: self.clocks[s].admit(t) for s, t in tables.items()}
+            if windows.stream in chunks:
+                results |= windows.step(chunks[windows.stream])
+        now = round(wall_clock() * 1e6)
+        timed = {s: self.clocks[s].admit(chunk, now)[0] for s, chunk in chunks.items()}
         for group in self._joins.values():
             marks = [self.watermark(s) for s in group.streams]
             results |= group.step([timed.get(s) for s in group.streams], marks)
@@ -188,16 +230,14 @@ class JoinRun:
         return [*self._windows, *self._joins.values()]
 
     def _add_all(self, queries: Sequence[Query | JoinQuery]) -> None:
-        for query in queries:
-            if query.name in self._asked:
-                raise QueryError("two queries have this name", query=query.name, hint="names must be unique")
-            self._asked[query.name] = query
+        check_names([*self._asked.values(), *queries], self._known)
+        self._asked |= {query.name: query for query in queries}
         by_source: dict[str, list[Query]] = {}
         for query in queries:
             if isinstance(query, Query):
                 by_source.setdefault(query.source, []).append(query)
         for source, some in by_source.items():
-            self._windows.append(WindowGroup(some, self._time(source), self.options))
+            self._windows.append(WindowGroup(some, self._time(source), self.options, self._rules(source)))
         for each in merged(member(q) for q in queries if isinstance(q, JoinQuery)):
             try:
                 self._add_join(each)
@@ -213,20 +253,20 @@ class JoinRun:
             group = JoinGroup(added, self._asked, self.schemas, self.clocks, self.options)
             self._joins[added.key] = group
 
-    def _checked(self, stream: str, batch: Batch) -> pa.Table:
-        """A batch as a table of the types that its stream's first batch had."""
+    def _checked(self, stream: str, chunk: Chunk) -> Chunk:
+        """A batch in the types that its stream's first batch had."""
         if stream not in self.streams | set(self.schemas):
             raise JobError(
                 f"no query reads the stream {stream!r}; they read {', '.join(sorted(self.streams))}"
             )
-        table = as_table(batch)
+        table = chunk.table
         first = self.schemas.get(stream)
         if first is None:
             time = self._time(stream)
             for query in self._asked.values():
                 if isinstance(query, JoinQuery) and stream in query.streams:
                     _check_time(table.schema, stream, time)
-            self.schemas[stream], self.clocks[stream] = table.schema, Clock(time, self.options.lateness)
+            self.schemas[stream], self.clocks[stream] = table.schema, Clock(time, self._rules(stream))
         elif not table.schema.equals(first):
             for name in first.names:
                 given = table.schema.field(name).type if name in table.schema.names else None
@@ -235,8 +275,11 @@ class JoinRun:
                         f"column {name!r} of {stream!r} is {given or 'missing'} in this batch but "
                         f"{first.field(name).type} in the first; give every batch the same columns and types"
                     )
-            table = table.select(first.names)
-        return table
+            return replace(chunk, table=table.select(first.names))
+        return chunk
+
+    def _rules(self, stream: str) -> TimeRules:
+        return TimeRules.of(self._lateness, self._max_ahead, None, ends=stream in self.bounded)
 
     def _time(self, stream: str) -> str:
         return self.time if isinstance(self.time, str) else time_of(self.time, stream)

@@ -17,7 +17,9 @@ from weft.duration import format_duration, parse_trigger
 from weft.engine.changes import Change
 from weft.engine.compile import compile_plan
 from weft.engine.program import Program
+from weft.engine.watermark import TimeRules
 from weft.errors import JobError, WeftError
+from weft.expr import UTC
 from weft.files import Chunk, Files
 from weft.generated import Generated
 from weft.job import (
@@ -46,9 +48,10 @@ from weft.joins.live import Streams, read_join
 from weft.joins.plan import JoinPlan
 from weft.joins.state import Joins
 from weft.kafka import Kafka
-from weft.local import LocalRun
+from weft.local import LocalRun, as_chunks
 from weft.local_joins import LocalJoins
 from weft.local_stream import LocalStream
+from weft.names import check_names
 from weft.optimize import LivePlanner, plan
 from weft.plan import Plan
 from weft.progress import Progress
@@ -181,6 +184,7 @@ def start(
     unless the job says otherwise."""
     load_aggregates(job.aggregates)
     asked = sql(job.sql)
+    check_names(asked, job.streams)
     queries = plan(asked) if "" in job.sources else tuple(map(read_join, asked))
     check_choices(job.sink, [q.name for q in asked])
     ends = _ends(job, serving)
@@ -216,7 +220,10 @@ def _in_process(
     ends: bool,
 ) -> LocalStream:
     wanted = job.stream
-    read = {name: _batches(source, ends, _section(name)) for name, source in job.sources.items()}
+    read = {
+        name: _batches(source, ends, _section(name), job.times[name]) for name, source in job.sources.items()
+    }
+    rules = TimeRules.of(wanted.lateness, wanted.max_ahead, wanted.idle_timeout, ends=ends)
     accept = sink.check if isinstance(sink, CheckingSink) else None
     interval = None if wanted.trigger is None else parse_trigger(wanted.trigger)
     run: LocalRun | LocalJoins
@@ -224,14 +231,18 @@ def _in_process(
         schema, batches = read[""]
         threads = os.cpu_count() or 1
         tables = Tables(make_tables(job))
+        static = tables.schemas(queries.queries)
         program = compile_plan(
-            queries, schema, wanted.time, buckets=threads, tables=tables.schemas(queries.queries)
+            queries, schema, wanted.time, buckets=threads, tables=static, zone=job.zone or UTC
         )
-        run = LocalRun(program, wanted.lateness, threads, tables, accept, make_late(job))
+        run = LocalRun(
+            program, threads=threads, tables=tables, accept=accept, late=make_late(job), rules=rules
+        )
     else:
         schemas, batches = {name: schema for name, (schema, _) in read.items()}, _beside(read)
-        streams = Streams(schemas, job.times, LivePlanner(), shape=read_shape(wanted.chain))
-        run = LocalJoins(streams, queries, wanted.lateness, accept)
+        shape = read_shape(wanted.chain)
+        streams = Streams(schemas, job.times, LivePlanner(), shape=shape, zone=job.zone or UTC)
+        run = LocalJoins(streams, queries, rules, accept, wanted.idle_timeout)
     return LocalStream(
         run,
         batches,
@@ -247,23 +258,19 @@ def _section(name: str) -> str:
     return f"sources.{name}" if name else "source"
 
 
-def _beside(read: Mapping[str, tuple[pa.Schema, Iterator[Any]]]) -> Iterator[dict[str, pa.Table] | None]:
+def _beside(read: Mapping[str, tuple[pa.Schema, Iterator[Any]]]) -> Iterator[dict[str, Chunk] | None]:
     """A batch of each stream that has one, until all are at their end; None where none has."""
     left = {name: batches for name, (_, batches) in read.items()}
     end = object()
     while left:
         found = {name: next(batches, end) for name, batches in left.items()}
         left = {name: batches for name, batches in left.items() if found[name] is not end}
-        tables = {
-            name: batch.table if isinstance(batch, Chunk) else batch
-            for name, batch in found.items()
-            if batch is not None and batch is not end
-        }
-        if left or tables:
-            yield tables or None
+        chunks = {name: chunk for name, chunk in found.items() if isinstance(chunk, Chunk)}
+        if left or chunks:
+            yield chunks or None
 
 
-def _batches(source: Any, ends: bool, section: str) -> tuple[pa.Schema, Iterator[Any]]:
+def _batches(source: Any, ends: bool, section: str, time: str) -> tuple[pa.Schema, Iterator[Any]]:
     """The source's columns and its batches, read in this process; None where one has yet to come."""
     if isinstance(source, FromSpark):
         raise JobError(
@@ -271,7 +278,7 @@ def _batches(source: Any, ends: bool, section: str) -> tuple[pa.Schema, Iterator
             "'kafka'"
         )
     made = make_direct(source)
-    return made.stream_schema(), iter(made) if ends else made.arrivals()
+    return made.stream_schema(), as_chunks(made, time) if ends else made.arrivals()
 
 
 def make_direct(source: FromFiles | FromKafka | FromGenerator) -> Files | Kafka | Generated:
@@ -334,7 +341,7 @@ def _on_spark(
 ) -> Iterator[Running]:
     from weft.spark import session, stream
 
-    spark = session(master or job.spark.master, job.spark.conf)
+    spark = session(master or job.spark.master, job.spark.conf, job.zone)
     wanted = job.stream
     made = {name: _spark_source(source, spark) for name, source in job.sources.items()}
     one = isinstance(queries, Plan)
@@ -343,20 +350,25 @@ def _on_spark(
         queries,
         wanted.time if one else job.times,
         sink=sink,
-        lateness=format_duration(wanted.lateness),
+        lateness=_text(wanted.lateness),
+        max_ahead=_text(wanted.max_ahead),
         checkpoint=wanted.checkpoint,
         trigger="available now" if ends else wanted.trigger,
         buckets=job.spark.buckets,
-        idle_timeout=None if wanted.idle_timeout is None else format_duration(wanted.idle_timeout),
-        close_at_end=ends if wanted.close_at_end is None else wanted.close_at_end,
+        idle_timeout=_text(wanted.idle_timeout),
+        close_at_end=wanted.close_at_end,
         on_progress=told,
         tables=make_tables(job),
         late=make_late(job),
-        target_batch=None if wanted.target_batch is None else format_duration(wanted.target_batch),
+        target_batch=_text(wanted.target_batch),
         spark=spark,
         chain=read_shape(wanted.chain),
     ) as running:
         yield running
+
+
+def _text(duration: int | None) -> str | None:
+    return None if duration is None else format_duration(duration)
 
 
 def _spark_source(source: Any, spark: Any) -> Any:

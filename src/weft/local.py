@@ -4,38 +4,45 @@ from __future__ import annotations
 
 import datetime
 import os
+import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from itertools import chain
 from operator import methodcaller
 from time import perf_counter
+from time import time as wall_clock
 
 import pyarrow as pa
 
 from weft.builder import QueryBuilder
-from weft.duration import parse_duration
+from weft.duration import parse_duration, parse_optional
 from weft.engine.changes import Change
 from weft.engine.compile import compile_plan
-from weft.engine.final import END, closing_time, final
+from weft.engine.final import closing_time, final
 from weft.engine.late import NAME as LATE_ROWS
 from weft.engine.late import REJECTED_ROWS, late_tables
 from weft.engine.migrate import Migration
-from weft.engine.partial import Partials, Seen, partial
+from weft.engine.partial import Partials, Seen, least_time, partial
 from weft.engine.program import Program
 from weft.engine.registry import Registry
 from weft.engine.sharing import Choice, total
 from weft.engine.state import Piece, State
-from weft.errors import JobError
+from weft.engine.watermark import UNREAD, StepClock, TimeRules
+from weft.errors import JobError, LateRowsWarning, late_message
+from weft.expr import UTC
 from weft.files import Chunk, Files
+from weft.files.chunk import END, Origins, marks_before
 from weft.memory import keep_memory, without_collections
 from weft.optimize import LivePlanner
 from weft.optimize import plan as make_plan
 from weft.plan import Plan
 from weft.query import JoinQuery, Query
+from weft.ranges import Ranged
 from weft.results import Results
 from weft.sinks import Sink
-from weft.tables import Batch, Tables, TableSource, as_table
+from weft.tables import Batch, Tables, TableSource, as_chunk
 
 ROWS_AT_ONCE = 1 << 20
 MOST_CELLS = 1 << 20
@@ -49,34 +56,38 @@ def run(
     queries: Iterable[Query | QueryBuilder | JoinQuery] | Plan,
     batches: Batch | Iterable[Batch],
     time: str,
-    lateness: str | datetime.timedelta = "0 s",
+    lateness: str | datetime.timedelta | None = None,
     *,
     strategy: str = "share-all",
     technique: str = "auto",
     threads: int | None = None,
     strict: bool = False,
     tables: Mapping[str, TableSource] | None = None,
+    max_ahead: str | datetime.timedelta | None = None,
+    streams: Collection[str] | None = None,
+    zone: str = UTC,
 ) -> Results:
     """Answer queries over a table, or over batches in order of arrival; all windows are closed at the end.
 
-    ``tables`` are the static tables that queries join, by name: tables, paths of files, or functions that
-    give them; what has changed is read again before each batch.
-
-    >>> import datetime, weft
-    >>> ts = [datetime.datetime(2024, 1, 1, 0, minute) for minute in (1, 4, 7)]
-    >>> trades = pa.table({"ts": ts, "price": [10.0, 12.0, 11.0]})
-    >>> queries = weft.sql("SELECT max(price) AS top FROM trades [RANGE '5 min']")
-    >>> weft.run(queries, trades, time="ts")["q1"].column("top").to_pylist()
-    [12.0, 11.0]
+    See `weft.run`, which runs joins, too. ``streams`` are the names that FROM may have, where they are known.
     """
     plan = (
-        queries if isinstance(queries, Plan) else make_plan(queries, strategy=strategy, technique=technique)
+        queries
+        if isinstance(queries, Plan)
+        else make_plan(queries, strategy=strategy, technique=technique, streams=streams)
     )
     threads, beside = threads or os.cpu_count() or 1, Tables(tables)
     with ThreadPoolExecutor(1) as worker, without_collections():
-        schema, arriving = _arriving(plan, batches)
-        program = compile_plan(plan, schema, time, strict, threads, tables=beside.schemas(plan.queries))
-        runner = LocalRun(program, parse_duration(lateness, "lateness"), threads, beside)
+        schema, arriving = _arriving(plan, batches, time)
+        static = beside.schemas(plan.queries)
+        program = compile_plan(plan, schema, time, strict, threads, tables=static, streams=streams, zone=zone)
+        rules = TimeRules.of(
+            parse_optional(lateness, "lateness"),
+            parse_optional(max_ahead, "max_ahead"),
+            None,
+            ends=is_bounded(batches),
+        )
+        runner = LocalRun(program, threads=threads, tables=beside, rules=rules)
         results: dict[str, list[pa.Table]] = {q.name: [] for q in plan.queries}
         try:
             step: Future[dict[str, list[pa.Table]]] | None = None
@@ -90,14 +101,17 @@ def run(
             _collect(results, runner._close())
         finally:
             runner.shutdown()
-    return Results((name, _joined(program.result_schema(name), tables)) for name, tables in results.items())
+    answers = {name: _joined(program.result_schema(name), some) for name, some in results.items()}
+    return counted(answers, runner.seen)
 
 
 class LocalRun:
     """A stream in this process: feed it batches with ``step``, end it with ``close``.
 
-    ``choices`` says what the last batch shared, ``partial_seconds`` and ``tree_seconds`` the work it took.
-    ``late`` is a sink for the rows that missed a window.
+    ``choices`` says what the last batch shared, ``partial_seconds`` and ``tree_seconds`` the work it took,
+    ``remark`` what a person should know of it. ``late`` is a sink for the rows that missed a window. ``seen``
+    counts rows, ``seen.bad`` among them, and ``skipped`` has the files that could not be read and were left
+    out.
 
     >>> import datetime, weft
     >>> from weft.engine.compile import compile_plan
@@ -118,20 +132,28 @@ class LocalRun:
         tables: Tables | Mapping[str, TableSource] | None = None,
         accept: Callable[[Mapping[str, pa.Schema]], None] | None = None,
         late: Sink | None = None,
+        *,
+        rules: TimeRules | None = None,
     ) -> None:
+        """``rules`` say more of what moves the watermark than ``lateness`` does, and take its place."""
         keep_memory()
-        self.lateness, self.late, self.steps = lateness, late, 0
+        self.rules, self.late, self.steps = rules or TimeRules(lateness), late, 0
+        self.clock: Callable[[], float] = wall_clock
+        self.heard: dict[str, int] = {}
+        self.remark = ""
         if late is not None:
             late.open(late_tables(program.schema), "run")
         self.tables = tables if isinstance(tables, Tables) else Tables(tables)
         self.threads = threads or os.cpu_count() or 1
         self.states = [State(program, bucket) for bucket in range(self.threads)]
         self.seen = Seen()
+        self.skipped: tuple[str, ...] = ()
         self.choices: list[Choice] = []
         self.partial_seconds = 0.0
         self.tree_seconds: tuple[float, ...] = ()
         self.watermark: int | None = None
-        self._registry = Registry(program, LivePlanner.of(program.plan), accept, tables=self.tables.schemas)
+        planner = LivePlanner.of(program.plan, program.streams)
+        self._registry = Registry(program, planner, accept, tables=self.tables.schemas)
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="weft")
 
     @property
@@ -182,30 +204,33 @@ class LocalRun:
 
     def _step(self, batch: Batch | Chunk, watermark: int | None = None) -> dict[str, list[pa.Table]]:
         self._change()
-        chunk = batch if isinstance(batch, Chunk) else Chunk(as_table(batch))
+        chunk = as_chunk(batch)
         table = chunk.table
         self._check(table.schema)
         rows = min(ROWS_AT_ONCE, -(-table.num_rows // self.threads)) or 1
-        chunks = [table.slice(at, rows) for at in range(0, table.num_rows, rows)]
         beside = self.tables.enrichment(self.program)
+        clock = StepClock(self.rules, round(self.clock() * 1e6), self.watermark, self.seen.latest, self.heard)
 
-        def shrink(chunk: pa.Table) -> tuple[Partials, float]:
+        def shrink(some: tuple[pa.Table, Origins]) -> tuple[Partials, float]:
             began = perf_counter()
-            keep_late = self.late is not None
-            made = partial(chunk, self.program, self.watermark, len(self.states), beside, keep_late)
+            keep_late, buckets = self.late is not None, len(self.states)
+            made = partial(
+                some[0], self.program, self.watermark, buckets, beside, keep_late, clock.limit, some[1]
+            )
             return made, perf_counter() - began
 
         pieces: list[Piece] = []
         choices: list[Choice] = []
         late: list[pa.Table] = []
-        self.partial_seconds = 0.0
-        for made, seconds in self._pool.map(shrink, chunks):
+        self.partial_seconds, seen = 0.0, Seen()
+        for made, seconds in self._pool.map(shrink, chunk.cut(rows)):
             self.partial_seconds += seconds
-            self.seen += made.seen
+            seen += made.seen
             pieces += made.pieces
             choices += made.choices
             late += [] if made.late is None else [made.late]
-        self.seen += Seen(rows=chunk.bad, bad=chunk.bad)
+        self.seen += seen + Seen(rows=chunk.bad, bad=chunk.bad)
+        self.skipped += chunk.skipped
         self.choices = total(choices)
         self._registry.observe(self.choices, self.seen.max_time)
         self.steps += 1
@@ -213,8 +238,10 @@ class LocalRun:
             rejected = [] if chunk.rejected is None else [chunk.rejected]
             kept = {LATE_ROWS: late, REJECTED_ROWS: rejected}
             self.late.deliver({n: pa.concat_tables(t) for n, t in kept.items() if t}, self.steps)
-        latest = [] if self.seen.max_time is None else [self.seen.max_time - self.lateness]
-        self.watermark = max((w for w in (self.watermark, watermark, *latest) if w is not None), default=None)
+        after = clock.watermark_after(seen.latest, chunk.unread, chunk.mark)
+        self.heard = clock.heard_after(seen.latest)
+        self.remark = UNREAD if self.rules.lateness is None and chunk.mark is None else ""
+        self.watermark = max((w for w in (after, watermark) if w is not None), default=None)
         return self._final(pieces, self.watermark)
 
     @property
@@ -246,7 +273,7 @@ class LocalRun:
 
     def set_lateness(self, lateness: str | datetime.timedelta) -> None:
         """Wait for so long for rows out of order, from the next batch on; the watermark never goes back."""
-        self.lateness = parse_duration(lateness, "lateness")
+        self.rules = replace(self.rules, lateness=parse_duration(lateness, "lateness"))
 
     def flush(self) -> dict[str, pa.Table] | None:
         """Answer every window that holds a row so far, and go on; None where none is open."""
@@ -316,29 +343,56 @@ def _value_type(type: pa.DataType) -> pa.DataType:
     return type.value_type if pa.types.is_dictionary(type) else type
 
 
-def as_batches(batches: Batch | Iterable[Batch]) -> Iterator[pa.Table]:
-    """One table, or each of many."""
-    single = isinstance(batches, pa.Table | pa.RecordBatch) or hasattr(batches, "__arrow_c_stream__")
-    if not single and not hasattr(batches, "to_arrow") and isinstance(batches, Iterable):
-        for batch in batches:
-            yield batch.table if isinstance(batch, Chunk) else as_table(batch)
-    else:
-        yield as_table(batches)
+def is_bounded(batches: Batch | Iterable[Batch]) -> bool:
+    """Whether all there is to come is there: one table, some in a sequence, files, a topic as it is now.
+
+    >>> is_bounded([pa.table({"x": [1]})]), is_bounded(iter([pa.table({"x": [1]})]))
+    (True, False)
+    """
+    return isinstance(batches, Sequence | Files | Ranged) or _is_single(batches)
+
+
+def _is_single(batches: Batch | Iterable[Batch]) -> bool:
+    if isinstance(batches, pa.Table | pa.RecordBatch | Chunk) or hasattr(batches, "__arrow_c_stream__"):
+        return True
+    return hasattr(batches, "to_arrow") or not isinstance(batches, Iterable)
+
+
+def as_chunks(batches: Batch | Iterable[Batch], time: str) -> Iterator[Chunk]:
+    """One table, or each of many; where all are there, each with the least time of those after it."""
+    if isinstance(batches, Files):
+        return batches.chunks(batches.stream_schema().names, (), time)
+    if _is_single(batches):
+        batches = [batches]
+    if not isinstance(batches, Sequence):
+        return map(as_chunk, batches)
+    chunks = list(map(as_chunk, batches))
+    marks = marks_before([least_time(chunk.table, time) for chunk in chunks])
+    return (replace(chunk, mark=mark) for chunk, mark in zip(chunks, marks))
 
 
 def _arriving(
-    plan: Plan, batches: Batch | Iterable[Batch]
-) -> tuple[pa.Schema, Callable[[Program], Iterable[pa.Table]]]:
+    plan: Plan, batches: Batch | Iterable[Batch], time: str
+) -> tuple[pa.Schema, Callable[[Program], Iterable[Chunk]]]:
     """The schema of the stream, and its batches; of files, only the columns that a program reads."""
     if isinstance(batches, Files):
         files = batches
         keys = [k for q in plan.queries for k in q.group_by]
-        return files.stream_schema(), lambda program: files.tables(program.columns, keys)
-    iterator = as_batches(batches)
+        return files.stream_schema(), lambda program: files.chunks(program.columns, keys, time)
+    iterator = as_chunks(batches, time)
     first = next(iterator, None)
     if first is None:
         raise JobError("there is no batch to run over")
-    return first.schema, lambda program: chain([first], iterator)
+    return first.table.schema, lambda program: chain([first], iterator)
+
+
+def counted(answers: Mapping[str, pa.Table], seen: Seen) -> Results:
+    """Results with the counts of the rows behind them; a warning where some came too late."""
+    if seen.late:
+        warnings.warn(late_message(seen.late, seen.rows), LateRowsWarning, stacklevel=4)
+    return Results(answers).with_counts(
+        rows=seen.rows, late=seen.late, untimed=seen.untimed, bad=seen.bad, ahead=seen.ahead
+    )
 
 
 def _joined(schema: pa.Schema, tables: list[pa.Table]) -> pa.Table:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
+from time import time as wall_clock
 from typing import Any
 
 import pyarrow as pa
 
 from weft.engine.changes import Change
-from weft.engine.final import END, closing_time, final
+from weft.engine.final import closing_time, final
 from weft.engine.migrate import Migration
 from weft.engine.partial import Seen, partial
 from weft.engine.sharing import Choice
 from weft.engine.state import Piece, State
+from weft.engine.watermark import IN_ORDER, UNREAD, TimeRules, without_silent
+from weft.files import Chunk
+from weft.files.chunk import END
 from weft.joins.adapt import adapt
 from weft.joins.clock import Clock
 from weft.joins.feeds import feed_rows
@@ -23,6 +28,7 @@ from weft.joins.sliced import Counts
 from weft.joins.state import Joins, JoinState
 from weft.joins.stored import pack_rows
 from weft.query import JoinQuery
+from weft.tables import as_chunk
 
 
 class LocalJoins:
@@ -44,12 +50,19 @@ class LocalJoins:
         self,
         streams: Streams,
         queries: Sequence[JoinQuery],
-        lateness: int = 0,
+        rules: TimeRules = IN_ORDER,
         accept: Callable[[Mapping[str, pa.Schema]], None] | None = None,
+        idle: int | None = None,
     ) -> None:
+        """A stream from which nothing has come for ``idle`` microseconds holds the others back no more."""
         joins = streams.joins(queries).renumbered(1)
-        self.registry, self.lateness = JoinRegistry(joins, streams, accept), lateness
+        self.registry, self.idle = JoinRegistry(joins, streams, accept), idle
+        self.clock: Callable[[], float] = wall_clock
+        self._clocks = {stream: Clock(time, rules) for stream, time in streams.times.items()}
+        self._heard: dict[str, int] = {}
+        self.remark = ""
         self.seen, self.choices = Seen(), list[Choice]()
+        self.skipped: tuple[str, ...] = ()
         self.partial_seconds, self.tree_seconds = 0.0, ()
         self._marks: dict[str, int | None] = dict.fromkeys(streams.schemas)
         self._results: int | None = None
@@ -103,27 +116,34 @@ class LocalJoins:
         """Let a join take the place of the one of its name."""
         return self.registry.replace(query, name)
 
-    def step(self, batches: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
-        """Take in a batch of some of the streams, and give the results that are then certain."""
+    def step(self, batches: Mapping[str, pa.Table | Chunk]) -> dict[str, pa.Table]:
+        """Take in a batch, or a chunk, of some of the streams, and give the results that are then certain."""
         self._change()
-        joins = self.program
+        joins, now, self.remark = self.program, round(self.clock() * 1e6), ""
         arrived: dict[tuple[int, int], list[pa.RecordBatch]] = {}
         for stream in joins.streams:
+            self._heard.setdefault(stream, now)
             if stream not in batches:
                 continue
-            clock = Clock(joins.times[stream], self.lateness, self._marks[stream])
-            timed = clock.admit(batches[stream].select(joins.schemas[stream].names))
-            latest = int(timed.times[-1]) if timed.times.size else None
-            self.seen += Seen(clock.rows, clock.late, clock.untimed, 0, latest)
-            self._marks[stream] = clock.watermark
+            chunk, clock = as_chunk(batches[stream]), self._clocks[stream]
+            clock.watermark = self._marks[stream]
+            table = chunk.table.select(joins.schemas[stream].names)
+            timed, seen = clock.admit(replace(chunk, table=table), now)
+            self.seen += seen + Seen(rows=chunk.bad, bad=chunk.bad)
+            self.skipped += chunk.skipped
+            self._marks[stream], self._heard[stream] = clock.watermark, now
+            if clock.rules.lateness is None and chunk.mark is None:
+                self.remark = UNREAD
             for number, side in joins.sides[stream]:
                 chain = self._state.chains[number]
                 rows = chain.rows(side, timed)
                 if rows is not None:
                     arrived[number, side] = [pack_rows(rows, chain.signs[side])]
+        mine = {stream: self._marks[stream] for stream in joins.streams}
+        self._marks |= without_silent(mine, self._heard, now, self.idle)
         return self._join(arrived, self.watermark)
 
-    def empty(self) -> dict[str, pa.Table]:
+    def empty(self) -> dict[str, pa.Table | Chunk]:
         """A batch without rows."""
         return {}
 

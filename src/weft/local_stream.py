@@ -13,9 +13,10 @@ import pyarrow as pa
 
 from weft.background import Background
 from weft.engine.changes import Change
-from weft.engine.final import END
 from weft.engine.program import Program
+from weft.engine.watermark import flush_remark
 from weft.errors import JobError, WeftError
+from weft.files.chunk import END
 from weft.joins.plan import JoinPlan
 from weft.joins.state import Joins
 from weft.local import LocalRun
@@ -146,7 +147,7 @@ class LocalStream(Background):
 
     def _step(self, kind: str, make: Callable[[], dict[str, pa.Table] | None]) -> None:
         """Make one step, deliver what it answered and tell about it."""
-        began, before = time.perf_counter(), self._run.seen
+        began, before, skipped = time.perf_counter(), self._run.seen, len(self._run.skipped)
         results = make()
         if results is None:
             return
@@ -171,6 +172,8 @@ class LocalStream(Background):
                 late=run.seen.late - before.late,
                 untimed=run.seen.untimed - before.untimed,
                 bad=run.seen.bad - before.bad,
+                ahead=run.seen.ahead - before.ahead,
+                remark=run.remark if kind == "batch" else flush_remark(watermark),
                 watermark=watermark,
                 watermark_lag=None if watermark in (None, END) else time.time() - watermark / 1e6,
                 results=sum(table.num_rows for table in results.values()),
@@ -178,6 +181,7 @@ class LocalStream(Background):
                 state_bytes=run.state_bytes,
                 seconds=seconds,
                 breakdown={"job": round(made - began, 4), "sink": round(done - made, 4)},
+                skipped_files=run.skipped[skipped:],
                 sharing=tuple(run.choices),
                 partial_seconds=round(run.partial_seconds, 6),
                 tree_seconds=tuple(round(each, 6) for each in run.tree_seconds),

@@ -17,7 +17,9 @@ class Progress:
     ``watermark_lag`` the seconds it is behind the clock. ``seconds`` is the time the step took, of which
     ``breakdown`` says where it went; ``late`` rows missed at least one of their windows, ``untimed`` rows
     had no event time, ``bad`` counts values and rows that could not be read or computed. ``batch_id`` is
-    Spark's number of the batch. ``sharing`` says how rows became partials, group-by by group-by.
+    Spark's number of the batch. ``ahead`` rows were further ahead of the clock than is believed, and moved no
+    watermark. ``remark`` says what a person should know of the step: why no window is answered yet, or that
+    a flush makes rows late. ``sharing`` says how rows became partials, group-by by group-by.
     ``partial_seconds`` and ``tree_seconds`` are work, added up over all tasks: what making partials of the
     rows took, and what answering the windows of each tree of the plan did.
     """
@@ -40,6 +42,8 @@ class Progress:
     seconds: float
     breakdown: Mapping[str, float] = field(default_factory=dict)
     batch_id: int | None = None
+    ahead: int = 0
+    remark: str = ""
     skipped_files: tuple[str, ...] = ()
     sharing: tuple[Choice, ...] = ()
     partial_seconds: float = 0.0

@@ -9,7 +9,7 @@ import datetime
 import json
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from weft.errors import QueryError
 from weft.query import (
@@ -25,6 +25,8 @@ from weft.query import (
     TableJoin,
     Window,
 )
+
+Q = TypeVar("Q", Query, JoinQuery)
 
 
 def query_to_dict(query: Query) -> dict[str, Any]:
@@ -150,6 +152,33 @@ def expr_from_data(data: Any) -> Expr:
     if kind == "call":
         return Call(name, tuple(map(expr_from_data, rest)))
     raise ValueError(f"{kind!r} is no kind of expression")
+
+
+def in_utc(query: Q) -> Q:
+    """The query with its timestamps that name no zone taken as UTC.
+
+    >>> from weft.sql import sql
+    >>> query = sql("SELECT count(*) AS n FROM t [RANGE '1 s'] WHERE ts > TIMESTAMP '2024-01-01'")[0]
+    >>> print(in_utc(query).predicate)
+    (ts > TIMESTAMP '2024-01-01 00:00:00+00:00')
+    """
+    if isinstance(query, Query):
+        return query_from_dict(_literals_in_utc(query_to_dict(query)))
+    return join_from_dict(_literals_in_utc(join_to_dict(query)))
+
+
+def _literals_in_utc(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {key: _literals_in_utc(value) for key, value in data.items()}
+    if not isinstance(data, list):
+        return data
+    if data[:2] == ["literal", "timestamp"] and data[2] is not None:
+        moment = _read(data[2], "timestamp")
+        return [
+            *data[:2],
+            _written(moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC), data[1]),
+        ]
+    return list(map(_literals_in_utc, data))
 
 
 @lru_cache(maxsize=1 << 14)

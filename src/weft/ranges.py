@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -53,7 +53,7 @@ class Ranged(ABC):
 
     @abstractmethod
     def read(self, ranges: Iterable[Range], schema: pa.Schema) -> Iterator[Chunk]:
-        """The rows of ranges, in these columns."""
+        """The rows of ranges, in these columns; chunks say their partition where there are several."""
 
     def __iter__(self) -> Iterator[Chunk]:
         """All rows that there are now."""
@@ -75,8 +75,12 @@ class Ranged(ABC):
                 yield None
 
     def _read_here(self, ranges: list[Range]) -> Iterator[Chunk]:
+        """The rows of ranges, each chunk with the partitions that are read next."""
         self.check(ranges)
-        return self.read(ranges, self.stream_schema())
+        partitions = [each.partition for each in ranges]
+        for chunk in self.read(ranges, self.stream_schema()):
+            here = partitions.index(chunk.origins[-1][0]) if chunk.origins else len(partitions)
+            yield replace(chunk, unread=frozenset(partitions[here:]))
 
 
 def between(start: Offsets, end: Offsets) -> list[Range]:

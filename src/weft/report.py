@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import json
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
@@ -17,8 +17,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from weft.bench import Progress as Step
+from weft.errors import late_message
 
 SHOWN = 12
+COUNTED = ("rows", "late", "untimed", "ahead", "bad", "results")
+"""What is added up over all steps."""
+
 COLUMNS = (
     "seq",
     "rows",
@@ -45,6 +49,8 @@ class Report:
     def __init__(self, console: Console) -> None:
         self.console = console
         self.recent: deque[Mapping[str, Any]] = deque(maxlen=SHOWN)
+        self.totals: Counter[str] = Counter()
+        self._remark = ""
         self._live: Live | None = None
 
     def __enter__(self) -> Report:
@@ -62,11 +68,22 @@ class Report:
     def step(self, progress: Any) -> None:
         """Show one step of a stream: a dataclass or a mapping of what it did."""
         facts = dataclasses.asdict(progress) if dataclasses.is_dataclass(progress) else dict(progress)  # type: ignore[arg-type]
+        self.totals.update({name: facts.get(name) or 0 for name in COUNTED})
         if self._live:
             self.recent.append(facts)
             self._live.refresh()
+            if facts.get("remark") and facts["remark"] != self._remark:
+                self.note(remark=facts["remark"])
+            self._remark = facts.get("remark", "")
         else:
             self._line(facts)
+
+    def close(self) -> None:
+        """Show the closing line: what all steps did, with a warning where rows were late."""
+        facts: dict[str, Any] = {"total": dict(self.totals)}
+        if self.totals["late"]:
+            facts["warning"] = late_message(self.totals["late"], self.totals["rows"])
+        self.note(**facts)
 
     def note(self, **facts: Any) -> None:
         """Show something that is said once."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
@@ -22,7 +22,23 @@ class Results(dict[str, pa.Table]):
     >>> results = Results(n=pa.table({"window_end": [60], "n": [7]}))
     >>> results["n"].num_rows, results.pandas()["n"]["n"].tolist(), results.polars()["n"]["n"].to_list()
     (1, [7], [7])
+
+    ``rows`` were read, of which ``late`` ones missed a window that had been answered, ``untimed`` ones had no
+    event time, and ``ahead`` ones were further ahead of the clock than is believed; ``bad`` counts rows and
+    values that could not be read or computed.
     """
+
+    rows = late = untimed = ahead = bad = 0
+
+    def with_counts(self, **counts: int) -> Self:
+        """These results, with counts of the rows behind them.
+
+        >>> Results().with_counts(rows=5, late=1).late
+        1
+        """
+        for name, count in counts.items():
+            setattr(self, name, count)
+        return self
 
     def pandas(self) -> dict[str, pd.DataFrame]:
         """The results as pandas DataFrames."""

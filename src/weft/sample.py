@@ -43,8 +43,8 @@ def read_sample(path: Path) -> pa.Table:
     """The first rows of a Parquet, CSV or JSON file, or of a folder of Parquet files."""
     format = path.suffix.lstrip(".").replace("jsonl", "json").replace("ndjson", "json")
     tables, rows = [], 0
-    for table in Files(path, format=format if format in ("csv", "json") else "parquet"):
-        tables.append(table.slice(0, MOST - rows))
+    for chunk in Files(path, format=format if format in ("csv", "json") else "parquet"):
+        tables.append(chunk.table.slice(0, MOST - rows))
         rows += tables[-1].num_rows
         if rows >= MOST:
             break

@@ -10,8 +10,10 @@ import pyarrow as pa
 
 from weft import local
 from weft.errors import JobError
+from weft.expr import UTC
+from weft.files import Chunk
 from weft.join_run import Asked, JoinRun, built, time_of
-from weft.local import as_batches
+from weft.local import as_chunks, counted, is_bounded
 from weft.plan import Plan
 from weft.query import Query
 from weft.results import Results
@@ -25,13 +27,15 @@ class _Options(TypedDict):
     technique: str
     threads: int | None
     strict: bool
+    max_ahead: str | datetime.timedelta | None
+    zone: str
 
 
 def run(
     queries: Iterable[Asked] | Plan,
     batches: Batch | Iterable[Batch] | Mapping[str, Batch | Iterable[Batch]],
     time: str | Mapping[str, str],
-    lateness: str | datetime.timedelta = "0 s",
+    lateness: str | datetime.timedelta | None = None,
     *,
     strategy: str = "share-all",
     technique: str = "auto",
@@ -39,13 +43,23 @@ def run(
     strict: bool = False,
     chain: str | float = "mem-opt",
     tables: Mapping[str, TableSource] | None = None,
+    max_ahead: str | datetime.timedelta | None = None,
+    zone: str = UTC,
 ) -> Results:
     """Answer queries over a table, or over batches in order of arrival; all windows are closed at the end.
+
+    Input that ends (tables, a list of them, `Files`, a topic as it is now) loses no row, whatever its order:
+    a window is answered once no row of it can be unread. Give ``lateness`` to have rows dropped that come so
+    much behind the latest; of an iterator, whose end nobody knows, all that come behind the latest are
+    (``lateness="0 s"``). How many were late is ``late`` of the results, with a warning. A row of an iterator
+    that is more than ``max_ahead`` (an hour) ahead of the clock counts in its own windows and makes no other
+    row late.
 
     For joins ``batches`` is a mapping from each stream to its table or batches, and ``chain`` says how they
     are sliced: ``mem-opt``, ``cpu-opt``, or the most rows they may keep. ``time`` names the time column, of
     all streams or of each. ``tables`` are the static tables that window queries join, by name: tables, paths
-    of files, or functions that give them; what has changed is read again before each batch.
+    of files, or functions that give them; what has changed is read again before each batch. ``zone`` is the
+    time zone of ``hour(ts)`` and of whatever else depends on one, whatever zones the columns are typed in.
 
     >>> import datetime, weft
     >>> ts = [datetime.datetime(2024, 1, 1, 0, minute) for minute in (1, 4, 7)]
@@ -62,8 +76,25 @@ def run(
     if isinstance(queries, Plan):
         if isinstance(batches, Mapping) or not isinstance(time, str):
             raise JobError("a plan runs over one stream; give queries to run over several")
-        return local.run(queries, batches, time, lateness, threads=threads, strict=strict, tables=tables)
-    options = _Options(strategy=strategy, technique=technique, threads=threads, strict=strict)
+        return local.run(
+            queries,
+            batches,
+            time,
+            lateness,
+            threads=threads,
+            strict=strict,
+            tables=tables,
+            max_ahead=max_ahead,
+            zone=zone,
+        )
+    options = _Options(
+        strategy=strategy,
+        technique=technique,
+        threads=threads,
+        strict=strict,
+        max_ahead=max_ahead,
+        zone=zone,
+    )
     asked = [built(q) for q in queries]
     plain = [q for q in asked if isinstance(q, Query)]
     if not isinstance(batches, Mapping):
@@ -75,16 +106,20 @@ def run(
     if len(batches) == 1 and len(plain) == len(asked):
         ((stream, some),) = batches.items()
         column = time if isinstance(time, str) else time_of(time, stream)
-        return local.run(plain, some, column, lateness, **options, tables=tables)
-    runner = JoinRun(asked, time, lateness, **options, chain=chain, tables=tables)
-    return _run_all(runner, batches)
+        return local.run(plain, some, column, lateness, **options, tables=tables, streams=batches)
+    bounded = [stream for stream, some in batches.items() if is_bounded(some)]
+    runner = JoinRun(
+        asked, time, lateness, **options, chain=chain, tables=tables, bounded=bounded, streams=batches
+    )
+    return _run_all(runner, batches, time)
 
 
-def _run_all(runner: JoinRun, batches: Mapping[str, Batch | Iterable[Batch]]) -> Results:
+def _run_all(
+    runner: JoinRun, batches: Mapping[str, Batch | Iterable[Batch]], time: str | Mapping[str, str]
+) -> Results:
     """Feed every batch, always of the stream that is furthest behind, so that little has to be kept."""
-    for stream in sorted(runner.streams - set(batches)):
-        raise JobError(f"there are no batches of the stream {stream!r}; given are {', '.join(batches)}")
-    left: dict[str, Iterator[pa.Table]] = {s: as_batches(batches[s]) for s in runner.streams}
+    column = {s: time if isinstance(time, str) else time_of(time, s) for s in runner.streams}
+    left: dict[str, Iterator[Chunk]] = {s: as_chunks(batches[s], column[s]) for s in runner.streams}
     results: dict[str, list[pa.Table]] = {name: [] for name in runner.names}
     try:
         while left:
@@ -100,7 +135,8 @@ def _run_all(runner: JoinRun, batches: Mapping[str, Batch | Iterable[Batch]]) ->
         schemas = {name: runner.result_schema(name) for name in runner.names}
     finally:
         runner.shutdown()
-    return Results(
-        (name, pa.concat_tables([schemas[name].empty_table(), *tables]).combine_chunks())
+    answers = {
+        name: pa.concat_tables([schemas[name].empty_table(), *tables]).combine_chunks()
         for name, tables in results.items()
-    )
+    }
+    return counted(answers, runner.seen)

@@ -21,7 +21,7 @@ from weft.engine.bind import Join
 from weft.engine.enrich import NO_TABLES, Enrichment, LookUp
 from weft.engine.program import Program
 from weft.errors import JobError, WeftError
-from weft.files import Files, Found
+from weft.files import Chunk, Files, Found
 from weft.query import Query
 
 Batch: TypeAlias = Any
@@ -136,7 +136,7 @@ def _load(name: str, given: TableSource, held: Version | None) -> Version:
         listed = None if files is None else tuple(files.find())
         if held is not None and listed is not None and listed == held.files:
             return held
-        table = as_table(found) if files is None else _read(files)
+        table = as_table(found) if files is None else _read(name, files)
     except WeftError as error:
         raise JobError(f"table {name!r}: {error}") from error
     except Exception as error:
@@ -171,8 +171,21 @@ def format_of(path: str | os.PathLike[str]) -> str:
     return formats.pop() if formats else "parquet"
 
 
-def _read(files: Files) -> pa.Table:
-    return pa.concat_tables([files.stream_schema().empty_table(), *files]).combine_chunks()
+def _read(name: str, files: Files) -> pa.Table:
+    chunks = list(files)
+    bad = sum(chunk.bad for chunk in chunks)
+    if bad:
+        log.warning("table %r: %d rows or values of '%s' cannot be read, and are left out", name, bad, files)
+    for path in (path for chunk in chunks for path in chunk.skipped):
+        log.warning("table %r: file '%s' cannot be read, and is left out", name, path)
+    return pa.concat_tables(
+        [files.stream_schema().empty_table(), *(c.table for c in chunks)]
+    ).combine_chunks()
+
+
+def as_chunk(batch: Batch | Chunk) -> Chunk:
+    """A chunk of a source, or a batch as one, of which nothing is known to be bad."""
+    return batch if isinstance(batch, Chunk) else Chunk(as_table(batch))
 
 
 def as_table(batch: Batch) -> pa.Table:

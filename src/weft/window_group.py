@@ -8,7 +8,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from weft.engine.compile import compile_plan
+from weft.engine.partial import Seen
+from weft.engine.watermark import IN_ORDER, TimeRules
 from weft.errors import JobError
+from weft.expr import UTC
+from weft.files import Chunk
 from weft.joins.rates import Costs
 from weft.local import LocalRun
 from weft.optimize import plan as make_plan
@@ -24,10 +28,10 @@ class Options:
     technique: str
     threads: int
     strict: bool
-    lateness: int
     shape: str | float
     costs: Costs
     tables: Tables
+    zone: str = UTC
 
 
 @dataclass
@@ -44,16 +48,26 @@ class Engine:
         schema: pa.Schema,
         time: str,
         options: Options,
-        lateness: int = 0,
+        rules: TimeRules = IN_ORDER,
         threads: int = 1,
     ) -> Engine:
         """An engine for these queries over rows of this schema."""
-        plan = make_plan(queries, strategy=options.strategy, technique=options.technique)
-        tables = options.tables.schemas(plan.queries)
-        program = compile_plan(plan, schema, time, options.strict, threads, tables=tables)
-        return cls(LocalRun(program, lateness, threads, options.tables), {q.name for q in queries})
+        streams = {q.source for q in queries}  # names were checked where the queries came
+        plan = make_plan(queries, strategy=options.strategy, technique=options.technique, streams=streams)
+        program = compile_plan(
+            plan,
+            schema,
+            time,
+            options.strict,
+            threads,
+            tables=options.tables.schemas(plan.queries),
+            streams=streams,
+            zone=options.zone,
+        )
+        run = LocalRun(program, threads=threads, tables=options.tables, rules=rules)
+        return cls(run, {q.name for q in queries})
 
-    def step(self, batch: pa.Table, watermark: int | None = None) -> dict[str, pa.Table]:
+    def step(self, batch: pa.Table | Chunk, watermark: int | None = None) -> dict[str, pa.Table]:
         """The answers after one more batch."""
         return self._wanted(self.run.step(batch, watermark))
 
@@ -68,19 +82,24 @@ class Engine:
 class WindowGroup:
     """Window queries over one stream, and their engine once its schema is known."""
 
-    def __init__(self, queries: Sequence[Query], time: str, options: Options) -> None:
-        self.queries, self.time, self.options = list(queries), time, options
+    def __init__(self, queries: Sequence[Query], time: str, options: Options, rules: TimeRules) -> None:
+        self.queries, self.time, self.options, self.rules = list(queries), time, options, rules
         self.stream = self.queries[0].source
         self.engine: Engine | None = None
 
-    def step(self, batch: pa.Table) -> dict[str, pa.Table]:
+    @property
+    def seen(self) -> Seen:
+        """Counts of the rows so far."""
+        return Seen() if self.engine is None else self.engine.run.seen
+
+    def step(self, chunk: Chunk) -> dict[str, pa.Table]:
         """The answers after one more batch of the stream."""
         if self.engine is None:
             options = self.options
             self.engine = Engine.of(
-                self.queries, batch.schema, self.time, options, options.lateness, options.threads
+                self.queries, chunk.table.schema, self.time, options, self.rules, options.threads
             )
-        return self.engine.step(batch)
+        return self.engine.step(chunk)
 
     def close(self) -> dict[str, pa.Table]:
         """The answers that still wait."""

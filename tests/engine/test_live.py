@@ -21,7 +21,7 @@ from ways import WAYS, forced
 
 from weft.engine.compile import compile_plan
 from weft.engine.due import NEVER
-from weft.engine.final import END, final
+from weft.engine.final import final
 from weft.engine.layers import add_layer, needed_anew, rebuild
 from weft.engine.manifest import Layer
 from weft.engine.migrate import Migration
@@ -29,6 +29,7 @@ from weft.engine.partial import Seen, partial
 from weft.engine.registry import Registry
 from weft.engine.state import State, merge_pieces
 from weft.engine.versions import Version, read_version, registry_file
+from weft.files.chunk import END
 from weft.optimize import LivePlanner
 from weft.query import Aggregate, Call, Column, Expr, Literal, Query, Window
 

@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 
 import weft
 from weft.engine.compile import compile_plan
-from weft.engine.final import END, final
+from weft.engine.final import final
 from weft.engine.layout import Layout
 from weft.engine.migrate import Migration
 from weft.engine.partial import partial
 from weft.engine.program import Program
 from weft.engine.signature import unpack
 from weft.engine.state import State
+from weft.files.chunk import END
 from weft.query import Query
 
 SCHEMA = pa.schema({"ts": pa.timestamp("us"), "k": pa.string(), "x": pa.int64(), "y": pa.float64()})

@@ -8,9 +8,10 @@ import pyarrow as pa
 
 import weft
 from weft.engine.compile import compile_plan
-from weft.engine.final import END, final
+from weft.engine.final import final
 from weft.engine.partial import partial
 from weft.engine.state import Piece, State, one_piece_each
+from weft.files.chunk import END
 
 TEXT = """
 -- name: by_key

@@ -36,12 +36,14 @@ def has_null(expr: Expr) -> bool:
     return isinstance(expr, Literal) and expr.value is None
 
 
-def assert_agrees(expr: Expr, data: list[dict[str, Any]], batch: pa.RecordBatch | pa.Table) -> None:
-    evaluator = Evaluator(batch)
+def assert_agrees(
+    expr: Expr, data: list[dict[str, Any]], batch: pa.RecordBatch | pa.Table, zone: str = "UTC"
+) -> None:
+    evaluator = Evaluator(batch, zone=zone)
     ours, failures = evaluator.evaluate(expr).to_pylist(), 0
     for row, value in zip(data, ours, strict=True):
         bad: set[Expr] = set()
-        truth = evaluate_row(expr, row, TYPES, bad)
+        truth = evaluate_row(expr, row, TYPES, bad, zone)
         failures += len(bad)
         assert same(value, truth), f"{expr}\n{row}\ngives {value!r}, not {truth!r}"
     if not has_null(expr):  # NULL makes constants of calls, and what is never evaluated is never bad
@@ -57,6 +59,17 @@ def test_random_expressions_equal_the_oracle(kind: str, depth: int, count: int, 
     expr, data = expression(rng, kind, depth), rows(rng, count)
     assert check(expr, SCHEMA) == kind
     assert_agrees(expr, data, batch_of(data))
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    st.sampled_from(("Europe/Berlin", "America/Sao_Paulo", "Australia/Lord_Howe", "Asia/Kolkata")),
+    st.sampled_from(sorted(POOLS)),
+    st.randoms(use_true_random=False),
+)
+def test_random_expressions_in_any_zone_equal_the_oracle(zone: str, kind: str, rng: random.Random) -> None:
+    expr, data = expression(rng, kind, 3), rows(rng, 20)
+    assert_agrees(expr, data, batch_of(data), zone)
 
 
 @settings(max_examples=200, deadline=None)

@@ -14,8 +14,8 @@ from expr_oracle import evaluate_row
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from weft.errors import QueryError
-from weft.expr import Evaluator
+from weft.errors import JobError
+from weft.expr import Evaluator, read_zone
 from weft.query import Column, Expr, Literal
 
 T, S, D, X = map(Column, "tsdx")
@@ -24,20 +24,109 @@ PARTS = ("year", "quarter", "month", "day", "dayofweek", "dayofyear", "hour", "m
 TIMES = st.datetimes(dt.datetime(1800, 1, 1), dt.datetime(2200, 1, 1))
 
 
-def values(expr: Expr, **columns: pa.Array) -> list[Any]:
-    return Evaluator(pa.record_batch(columns)).evaluate(expr).to_pylist()
+def values(expr: Expr, zone: str = "UTC", **columns: pa.Array) -> list[Any]:
+    return Evaluator(pa.record_batch(columns), zone=zone).evaluate(expr).to_pylist()
+
+
+ZONES_OF_RUNS = (
+    "UTC",
+    "Europe/Berlin",
+    "America/New_York",
+    "America/Sao_Paulo",  # clocks skipped midnight
+    "Australia/Lord_Howe",  # half an hour in summer, in the south
+    "Asia/Kolkata",
+    "Asia/Kathmandu",
+    "Pacific/Apia",  # skipped a day
+)
+CHANGES = [
+    dt.datetime(2024, 3, 31, 1),
+    dt.datetime(2024, 10, 27, 1),
+    dt.datetime(2024, 3, 10, 7),
+    dt.datetime(2024, 11, 3, 6),
+    dt.datetime(2018, 11, 4, 3),
+    dt.datetime(2018, 2, 18, 2),
+    dt.datetime(2024, 4, 6, 15),
+    dt.datetime(2024, 10, 5, 15, 30),
+    dt.datetime(2011, 12, 30, 10),
+    dt.datetime(2060, 10, 31, 1),
+]
+NEAR_CHANGES = st.builds(
+    lambda at, minutes: at + dt.timedelta(minutes=minutes, microseconds=minutes % 7),
+    st.sampled_from(CHANGES),
+    st.integers(-200, 200),
+)
+INSTANTS = st.lists(st.datetimes(dt.datetime(1950, 1, 1), dt.datetime(2100, 1, 1)) | NEAR_CHANGES, min_size=1)
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(TIMES, min_size=1))
 def test_parts_are_local(times: list[dt.datetime]) -> None:
-    """Without a zone in UTC, with one in it."""
+    """Without a zone as they stand, with one, whichever it is, in that of the run."""
     naive = pa.array(times, pa.timestamp("us"))
-    zoned = pa.array([t.replace(tzinfo=dt.UTC) for t in times], pa.timestamp("us", "Europe/Paris"))
+    zoned = pa.array([t.replace(tzinfo=dt.UTC) for t in times], pa.timestamp("us", "Asia/Tokyo"))
     local = [t.replace(tzinfo=dt.UTC).astimezone(PARIS).replace(tzinfo=None) for t in times]
     for name in PARTS:
-        assert values(call(name, T), t=naive) == [evaluate_row(call(name, T), {"t": t}) for t in times]
-        assert values(call(name, T), t=zoned) == [evaluate_row(call(name, T), {"t": t}) for t in local]
+        as_they_stand = [evaluate_row(call(name, T), {"t": t}) for t in times]
+        assert values(call(name, T), t=naive) == as_they_stand
+        assert values(call(name, T), "Europe/Paris", t=naive) == as_they_stand
+        assert values(call(name, T), t=zoned) == as_they_stand
+        assert values(call(name, T), "Europe/Paris", t=zoned) == [
+            evaluate_row(call(name, T), {"t": t}) for t in local
+        ]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.sampled_from(ZONES_OF_RUNS), st.sampled_from(ZONES_OF_RUNS), INSTANTS)
+def test_whatever_depends_on_a_zone_is_that_of_the_run(
+    zone: str, typed: str, times: list[dt.datetime]
+) -> None:
+    """However a column is typed, and where clocks change; the oracle asks zoneinfo row by row."""
+    rows = [{"t": t.replace(tzinfo=dt.UTC), "x": t, "d": t.date(), "s": t.isoformat(" ")} for t in times]
+    types = (
+        ("t", pa.timestamp("us", typed)),
+        ("x", pa.timestamp("us")),
+        ("d", pa.date32()),
+        ("s", pa.string()),
+    )
+    batch = pa.record_batch({name: pa.array([row[name] for row in rows], type) for name, type in types})
+    some = times[0]
+    expressions = [call(name, column) for name in PARTS for column in (T, X, D)]
+    expressions += [call("cast", T, kind) for kind in ("string", "date", "bigint")]
+    expressions += [call("cast", X, kind) for kind in ("string", "date", "bigint", "double")]
+    expressions += [call("cast", call("cast", column, "timestamp"), "bigint") for column in (S, D, X)]
+    expressions += [
+        call("cast", call("cast", S, "timestamp"), "string"),
+        call("hour", call("cast", S, "timestamp")),
+    ]
+    expressions += [call(name, column, some) for name in ("=", "<") for column in (T, X)]
+    expressions += [call("<", T, some.isoformat(" ")), call("<", X, some.isoformat(" "))]
+    expressions += [call("=", T, X), call("<", D, T), call("<", T, some.date()), call("in", T, some)]
+    expressions += [call("=", T, some.replace(tzinfo=dt.UTC)), call("hour", call("greatest", T, some))]
+    evaluator = Evaluator(batch, zone=zone)
+    for expr in expressions:
+        truth = [evaluate_row(expr, row, zone=zone) for row in rows]
+        assert evaluator.evaluate(expr).to_pylist() == truth, f"{expr} in {zone}, typed {typed}"
+
+
+def test_an_hour_that_comes_twice_has_two_instants() -> None:
+    """02:30 in Berlin on 2024-10-27, of summer and of winter: conditions on them are not one."""
+    first, second = (dt.datetime(2024, 10, 27, hour, 30, tzinfo=dt.UTC) for hour in (0, 1))
+    times = pa.array([first, second], pa.timestamp("us", "UTC"))
+    evaluator = Evaluator(pa.record_batch({"t": times}), zone="Europe/Berlin")
+    assert evaluator.evaluate(call("hour", T)).to_pylist() == [2, 2]
+    for name in ("in", "="):
+        assert evaluator.evaluate(call(name, T, first)).to_pylist() == [True, False]
+        assert evaluator.evaluate(call(name, T, second)).to_pylist() == [False, True]
+
+
+def test_local_times_of_a_stream_without_instants() -> None:
+    """Numbers, and text that names a zone, are instants that become local times of the run's zone."""
+    columns = {"x": pa.array([0]), "s": pa.array(["2024-07-01 10:00:00Z"])}
+    assert values(call("hour", call("cast", X, "timestamp")), "Asia/Tokyo", **columns) == [9]
+    assert values(call("cast", call("cast", S, "timestamp"), "string"), "Europe/Berlin", **columns) == [
+        "2024-07-01 12:00:00"
+    ]
+    assert values(call("cast", call("cast", X, "timestamp"), "bigint"), "Asia/Tokyo", **columns) == [0]
 
 
 @settings(max_examples=60, deadline=None)
@@ -66,28 +155,32 @@ def test_times_beyond_microseconds_are_bad() -> None:
     assert evaluator.bad == 2
 
 
-def test_literals_are_local_to_the_column() -> None:
+def in_paris(expr: Expr, **columns: pa.Array) -> list[Any]:
+    return values(expr, "Europe/Paris", **columns)
+
+
+def test_literals_are_local_to_the_run() -> None:
     noon = dt.datetime(2024, 7, 1, 12)
     naive = pa.array([noon], pa.timestamp("us"))
     paris = pa.array([noon.replace(tzinfo=PARIS)], pa.timestamp("us", "Europe/Paris"))
     for column in (naive, paris):
         for literal in (noon, "2024-07-01 12:00:00", "2024-07-01T12:00"):
-            assert values(call("=", T, literal), t=column) == [True]
-            assert values(call("in", T, literal), t=column) == [True]
-            assert values(call("=", literal, T), t=column) == [True]
-        assert values(call(">", T, dt.date(2024, 7, 1)), t=column) == [True]
-        assert values(call("=", call("cast", T, "date"), "2024-07-01"), t=column) == [True]
-        assert values(call("cast", T, "string"), t=column) == ["2024-07-01 12:00:00"]
+            assert in_paris(call("=", T, literal), t=column) == [True]
+            assert in_paris(call("in", T, literal), t=column) == [True]
+            assert in_paris(call("=", literal, T), t=column) == [True]
+        assert in_paris(call(">", T, dt.date(2024, 7, 1)), t=column) == [True]
+        assert in_paris(call("=", call("cast", T, "date"), "2024-07-01"), t=column) == [True]
+        assert in_paris(call("cast", T, "string"), t=column) == ["2024-07-01 12:00:00"]
     instant = Literal(dt.datetime(2024, 7, 1, 10, tzinfo=dt.UTC), "timestamp")
-    assert values(call("=", T, instant), t=paris) == [True]
-    assert values(call("=", T, "2024-07-01 10:00:00Z"), t=paris) == [True]
-    assert values(call("=", T, Literal("2024-07-01 12:00", "timestamp")), t=paris) == [True]
+    assert in_paris(call("=", T, instant), t=paris) == [True]
+    assert in_paris(call("=", T, "2024-07-01 10:00:00Z"), t=paris) == [True]
+    assert in_paris(call("=", T, Literal("2024-07-01 12:00", "timestamp")), t=paris) == [True]
 
 
 def test_text_is_local_time_of_the_stream() -> None:
     paris = pa.array([dt.datetime(2024, 7, 1, 10, tzinfo=dt.UTC)] * 3, pa.timestamp("us", "Europe/Paris"))
     text = pa.array(["2024-07-01 12:00:00", "2024-07-01 10:00:00Z", "2024-07-01 13:30:00+03:30"])
-    assert values(call("=", T, call("cast", S, "timestamp")), t=paris, s=text) == [True] * 3
+    assert in_paris(call("=", T, call("cast", S, "timestamp")), t=paris, s=text) == [True] * 3
 
 
 def test_clocks_that_change() -> None:
@@ -102,7 +195,7 @@ def test_clocks_that_change() -> None:
         dt.datetime(2024, 3, 31, 1, 30, tzinfo=dt.UTC),
         dt.datetime(2060, 7, 1, 10, tzinfo=dt.UTC),
     ]
-    found = values(call("cast", S, "timestamp"), s=text, t=stamps)
+    found = in_paris(call("cast", S, "timestamp"), s=text, t=stamps)
     assert [t.astimezone(dt.UTC) for t in found] == expected
 
 
@@ -110,19 +203,24 @@ def test_zones_meet_as_instants() -> None:
     instant = dt.datetime(2024, 7, 1, 10, tzinfo=dt.UTC)
     paris = pa.array([instant], pa.timestamp("us", "Europe/Paris"))
     tokyo = pa.array([instant], pa.timestamp("us", "Asia/Tokyo"))
-    assert values(call("=", T, X), t=paris, x=tokyo) == [True]
+    assert in_paris(call("=", T, X), t=paris, x=tokyo) == [True]
     naive = pa.array([dt.datetime(2024, 7, 1, 12)], pa.timestamp("us"))
-    assert values(call("=", T, X), t=paris, x=naive) == [True]
-    assert values(call("coalesce", X, T), t=paris, x=tokyo) == [instant]
-    assert values(call("greatest", T, X), t=paris, x=tokyo) == [instant]
+    assert in_paris(call("=", T, X), t=paris, x=naive) == [True]
+    assert in_paris(call("coalesce", X, T), t=paris, x=tokyo) == [instant]
+    assert in_paris(call("greatest", T, X), t=paris, x=tokyo) == [instant]
 
 
 def test_fixed_offsets_and_unknown_zones() -> None:
     instant = dt.datetime(2050, 7, 1, 10, tzinfo=dt.UTC)
-    assert values(call("hour", T), t=pa.array([instant], pa.timestamp("us", "+02:30"))) == [12]
     nowhere = pa.array([instant], pa.timestamp("us", "Nowhere/Land"))
-    with pytest.raises(QueryError, match=r"column 't' is timestamp\[us, tz=Nowhere/Land\].*time zone data"):
-        values(call("hour", T), t=nowhere)
+    assert values(call("hour", T), "+02:30", t=nowhere) == [12]
+    assert values(call("cast", "2050-07-01 12:30:00", "timestamp"), "+02:30", t=nowhere) == [instant]
+    for zone, name in (("Z", "UTC"), ("Etc/GMT", "UTC"), ("+0530", "+05:30"), ("UTC-3", "-03:00")):
+        assert read_zone(zone) == name
+    with pytest.raises(JobError, match=r"unknown time zone 'Europe/Berln'; did you mean 'Europe/Berlin'\?"):
+        read_zone("Europe/Berln")
+    with pytest.raises(JobError, match=r"unknown time zone '\+25:00'; write it as in 'Europe/Berlin' or"):
+        read_zone("+25:00")
 
 
 def test_numbers_are_seconds() -> None:

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from join_cases import CONDITIONS, SCHEMA, SECOND, admitted, batches, join, joins
 from join_oracle import as_tuples, oracle, ordered
 
-from weft.engine.final import END
 from weft.errors import JobError
+from weft.files import Chunk
+from weft.files.chunk import END
 from weft.joins.baselines import STRATEGIES, Parts, push_down
 from weft.joins.clock import Clock
 from weft.joins.member import Member, member
@@ -25,7 +26,7 @@ def feed(parts: Parts, members: list[Member], steps: list[tuple[pa.Table, pa.Tab
     clocks = [Clock("ts"), Clock("ts")]
     results: dict[str, list[Any]] = {m.name: [] for m in members}
     for step in steps:
-        timed = [clock.admit(table) for clock, table in zip(clocks, step)]
+        timed = [clock.admit(Chunk(table), now=0)[0] for clock, table in zip(clocks, step)]
         for name, table in parts.step(timed, [c.watermark for c in clocks]).items():
             results[name] += as_tuples(table)
     for name, table in parts.step([None, None], [END, END]).items():
@@ -74,7 +75,7 @@ def test_what_each_keeps() -> None:
     kept = {}
     for name, strategy in STRATEGIES.items():
         parts, clocks = strategy(members, SCHEMAS, TIMES), [Clock("ts"), Clock("ts")]
-        timed = [clock.admit(table) for clock in clocks]
+        timed = [clock.admit(Chunk(table), now=0)[0] for clock in clocks]
         parts.step(timed, [c.watermark for c in clocks])
         kept[name] = parts.state_rows
     assert kept == {"state-slice": 50 + 80, "isolated": 60 + 100, "pull-up": 160, "push-down": 50 + 100}

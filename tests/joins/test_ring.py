@@ -15,8 +15,10 @@ from join_oracle import as_tuples, ordered
 from multiway_cases import CONDITIONS, join, joins, steps
 
 import weft
-from weft.engine.final import END
 from weft.engine.manifest import Layer
+from weft.engine.watermark import TimeRules
+from weft.files import Chunk
+from weft.files.chunk import END
 from weft.join_run import JoinRun
 from weft.joins import state as kept
 from weft.joins.clock import Clock
@@ -88,8 +90,8 @@ class Ring:
         """What map tasks make of new rows."""
         chains, arrived = self.joins.chains(), {}
         for stream, table in tables.items():
-            clock = Clock("ts", LATENESS, self.marks[stream])
-            timed = clock.admit(table)
+            clock = Clock("ts", TimeRules(LATENESS), self.marks[stream])
+            timed, _ = clock.admit(Chunk(table), now=0)
             self.marks[stream] = clock.watermark
             if timed.times.size:
                 self.latest = max(int(timed.times[-1]), self.latest or 0)

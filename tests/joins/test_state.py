@@ -13,8 +13,10 @@ from join_oracle import as_tuples, ordered
 from test_chain import steps_of
 
 from weft.engine import layers as engine_layers
-from weft.engine.final import END
 from weft.engine.manifest import Layer
+from weft.engine.watermark import TimeRules
+from weft.files import Chunk
+from weft.files.chunk import END
 from weft.join_run import JoinRun
 from weft.joins import state as kept
 from weft.joins.clock import Clock
@@ -45,8 +47,8 @@ class Split:
         arrived: list[dict[tuple[int, int], list[pa.RecordBatch]]] = [{} for _ in range(self.buckets)]
         chains, before = self.joins.chains(), dict(self.marks)
         for stream, table in tables.items():
-            clock = Clock("ts", LATENESS, self.marks[stream])
-            timed = clock.admit(table)
+            clock = Clock("ts", TimeRules(LATENESS), self.marks[stream])
+            timed, _ = clock.admit(Chunk(table), now=0)
             self.marks[stream] = clock.watermark
             for number, side in self.joins.sides[stream]:
                 rows = chains[number].rows(side, timed)

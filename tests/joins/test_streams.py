@@ -240,7 +240,7 @@ def test_rates_are_measured() -> None:
         (lambda: weft.run(weft.sql(HOT), HUMIDITY, time="ts"), "a join needs its streams by name"),
         (
             lambda: weft.run(weft.sql(HOT), {"humidity": HUMIDITY}, time="ts"),
-            "no batches of the stream 'temperature'",
+            "there is no stream 'temperature'",
         ),
         (
             lambda: weft.run(weft.sql(HOT), STREAMS, time="at"),

@@ -264,7 +264,7 @@ def test_what_is_refused(
     windows = weft.sql("SELECT count(*) AS c FROM a [RANGE '5 s']")
     with pytest.raises(QueryError, match="window queries"):
         start([*queries, *windows], sink=sink)
-    with pytest.raises(QueryError, match="no source of the stream 'b'"):
+    with pytest.raises(QueryError, match="there is no stream 'b'"):
         start(queries, {"a": Files(tmp_path / "a")}, sink=sink)
     frame = spark.read.parquet(str(tmp_path / "b"))
     with pytest.raises(JobError, match="not a stream"):

@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from weft.errors import QueryError
-from weft.expr import arrow_type, check, sql_type
+from weft.expr import UTC, arrow_type, check, result_type, sql_type
 from weft.expr.check import unknown_column
+from weft.expr.types import time_zone
 from weft.plan import Plan
 from weft.query import Aggregate, Call, Column, Expr, Query, TableJoin, split_name
 
@@ -37,7 +38,7 @@ class Join:
 
 
 def bind_plan(
-    plan: Plan, schema: pa.Schema, tables: Mapping[str, pa.Schema]
+    plan: Plan, schema: pa.Schema, tables: Mapping[str, pa.Schema], zone: str = UTC
 ) -> tuple[Plan, tuple[Join, ...]]:
     """The plan with every column by its name in the rows, and the joins that bring those of tables."""
     if not any(query.joins for query in plan.queries):
@@ -48,7 +49,7 @@ def bind_plan(
         queries = []
         for query in tree.queries:
             try:
-                bound = _Binding(query, schema, tables, joins).query()
+                bound = _Binding(query, schema, tables, joins, zone).query()
             except QueryError as error:
                 raise error.of(query.name) from None
             queries.append(bound)
@@ -91,9 +92,14 @@ class _Binding:
     """The names of one query."""
 
     def __init__(
-        self, query: Query, schema: pa.Schema, tables: Mapping[str, pa.Schema], joins: dict[str, Join]
+        self,
+        query: Query,
+        schema: pa.Schema,
+        tables: Mapping[str, pa.Schema],
+        joins: dict[str, Join],
+        zone: str,
     ) -> None:
-        self.asked, self.schema, self.schemas, self.joins = query, schema, tables, joins
+        self.asked, self.schema, self.schemas, self.joins, self.zone = query, schema, tables, joins, zone
         self.tables: list[_Table] = []
         self.rows = schema
 
@@ -148,7 +154,7 @@ class _Binding:
 
     def _compared(self, join: TableJoin, key: Expr, column: pa.Field) -> pa.DataType:
         """The type in which a key and a column of the table are compared."""
-        ours, theirs = check(key, self.rows), sql_type(column.type)
+        ours, theirs = check(key, self.rows, self.zone), sql_type(column.type)
         if {ours, theirs} == {"bigint", "double"}:
             return pa.float64()  # as everywhere in expressions
         if ours not in COMPARED or theirs not in (ours, "null"):
@@ -158,6 +164,10 @@ class _Binding:
                 position=key.position or join.position,
                 hint=f"write CAST({key} AS {wanted}), or give the table a column of type {ours}",
             )
+        if ours == "timestamp":
+            # Instants where one of them has a zone: local times are then those of the run's.
+            zoned = result_type(key, self.rows, self.zone).tz or time_zone(column.type)
+            return arrow_type(ours, self.zone if zoned else None)
         return arrow_type(ours)
 
     def _over(self, expr: Expr) -> Expr:

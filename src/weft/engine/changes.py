@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
@@ -13,6 +13,8 @@ from typing import Any, Generic, Protocol, TypeVar
 import pyarrow as pa
 
 from weft.errors import JobError, NameTaken, UnknownQuery, WeftError
+from weft.names import check_joining
+from weft.query import JoinQuery, Query
 
 EPOCH = datetime.datetime(1970, 1, 1)
 
@@ -32,15 +34,6 @@ class Change:
     history: bool = False
 
 
-class Named(Protocol):
-    """A query."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        ...
-
-
 class Answering(Protocol):
     """Some queries made ready to run."""
 
@@ -50,19 +43,20 @@ class Answering(Protocol):
         ...
 
 
-Q = TypeVar("Q", bound=Named)
+Q = TypeVar("Q", Query, JoinQuery)
 P = TypeVar("P", bound=Answering)
 M = TypeVar("M")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Asked(Generic[M]):
-    """A change asked for: what has this name leaves, and a query joins if ``made`` is what was made of it.
+class Asked(Generic[Q, M]):
+    """A change asked for: what has this name leaves, and ``query`` joins, if there is one.
 
-    ``schema`` is that of its results.
+    ``made`` is what was made of it, ``schema`` that of its results.
     """
 
     name: str
+    query: Q | None
     made: M | None
     schema: pa.Schema | None
     future: Future[Change] = field(default_factory=Future)
@@ -71,14 +65,19 @@ class Asked(Generic[M]):
 class Changes(ABC, Generic[Q, P, M]):
     """What is answered, ``program``, and what has been asked for.
 
-    ``accept`` refuses results that the sink cannot take.
+    ``accept`` refuses results that the sink cannot take. ``streams`` are those given by name.
     """
 
-    def __init__(self, program: P, accept: Callable[[Mapping[str, pa.Schema]], None] | None) -> None:
-        self.program, self._accept = program, accept
+    def __init__(
+        self,
+        program: P,
+        accept: Callable[[Mapping[str, pa.Schema]], None] | None,
+        streams: Collection[str] | None,
+    ) -> None:
+        self.program, self._accept, self._streams = program, accept, streams
         self._lock = threading.Lock()
-        self._asked: list[Asked[M]] = []
-        self._folded: list[Asked[M]] = []
+        self._asked: list[Asked[Q, M]] = []
+        self._folded: list[Asked[Q, M]] = []
         self._ended = False
 
     @abstractmethod
@@ -139,7 +138,7 @@ class Changes(ABC, Generic[Q, P, M]):
             self._ended = True
         self._fail(JobError("the run ended before a batch took the change"))
 
-    def _take(self) -> list[Asked[M]]:
+    def _take(self) -> list[Asked[Q, M]]:
         """All changes asked for so far, for a program to be made of them."""
         with self._lock:
             self._folded = [a for a in self._asked if a.future.set_running_or_notify_cancel()]
@@ -149,13 +148,16 @@ class Changes(ABC, Generic[Q, P, M]):
         return self._folded
 
     def _ask(self, name: str, query: Q | None, leaves: bool) -> Future[Change]:
+        if query is not None:
+            with self._lock:  # before it is compiled alone, which knows nothing of the others
+                check_joining(query, self._queries().values(), self._streams)
         made, schema = (None, None) if query is None else self._check(query)
         if query is not None and schema is not None and self._accept is not None:
             self._accept({query.name: schema})
         with self._lock:
             if self._ended:
                 raise JobError("the run has ended; its queries cannot change any more")
-            known = self._names()
+            known = self._queries()
             if leaves and name not in known:
                 raise UnknownQuery("there is no such query", query=name, hint=_known(known))
             if not leaves and name in known:
@@ -164,11 +166,13 @@ class Changes(ABC, Generic[Q, P, M]):
                     query=name,
                     hint="replace it, or take another name",
                 )
-            asked = Asked(name, made, schema)
+            if query is not None:
+                check_joining(query, known.values(), self._streams)
+            asked = Asked(name, query, made, schema)
             self._asked.append(asked)
         return asked.future
 
-    def _still_fits(self, asked: Asked[M]) -> bool:
+    def _still_fits(self, asked: Asked[Q, M]) -> bool:
         """Whether the sink takes a query's results; one that it does not take is refused alone."""
         if asked.schema is None or self._accept is None:
             return True
@@ -179,13 +183,15 @@ class Changes(ABC, Generic[Q, P, M]):
             return False
         return True
 
-    def _names(self) -> set[str]:
-        """The names in use once all that was asked for is done."""
-        names = {q.name for q in self.program.queries}
+    def _queries(self) -> dict[str, Q]:
+        """The queries, by name, once all that was asked for is done."""
+        queries = {q.name: q for q in self.program.queries}
         for asked in (*self._folded, *self._asked):
             if not asked.future.cancelled():
-                (names.add if asked.made is not None else names.discard)(asked.name)
-        return names
+                queries.pop(asked.name, None)
+                if asked.query is not None:
+                    queries[asked.name] = asked.query
+        return queries
 
     def _fail(self, error: WeftError) -> None:
         with self._lock:

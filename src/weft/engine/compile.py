@@ -6,7 +6,7 @@ one part of their grouping.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
@@ -18,10 +18,11 @@ from weft.engine.bind import bind_plan, with_tables
 from weft.engine.due import NEVER
 from weft.engine.program import Answer, Axis, Entry, Grouping, Origin, Program
 from weft.errors import QueryError
-from weft.expr import arrow_type, check, check_predicate, sql_type
+from weft.expr import UTC, arrow_type, check, check_predicate, output_type, read_zone, sql_type
 from weft.final import check_technique
+from weft.names import check_names
 from weft.plan import Plan
-from weft.query import Aggregate, Column, Expr, JoinQuery, Query
+from weft.query import Aggregate, Column, Expr, Query
 from weft.slicing import SLICERS, reduce_progressions
 
 T = TypeVar("T")
@@ -37,23 +38,27 @@ def compile_plan(
     version: int = 1,
     running: Program | None = None,
     tables: Mapping[str, pa.Schema] | None = None,
+    streams: Collection[str] | None = None,
+    zone: str = UTC,
 ) -> Program:
     """Check a plan against a stream's schema and make it ready to run in so many buckets.
 
     ``strict`` lets a value that cannot be computed (a division by zero, say) stop the run instead of
     being null and counted. ``origins`` are those of queries that came while the stream ran, ``running`` is
     the program before this one: what it has checked is not checked again. ``tables`` are the schemas of the
-    static tables that queries may join.
+    static tables that queries may join, ``streams`` the names of the streams where they are given by name.
+    ``zone`` is that of local times: of ``hour``, of casts between times and texts or dates, of literals.
     """
-    check_names(plan.queries)
+    check_names(plan.queries, streams)
     _check_time(schema, time)
-    asked, (plan, joins) = plan, bind_plan(plan, schema, tables or {})
+    zone = read_zone(zone)
+    asked, (plan, joins) = plan, bind_plan(plan, schema, tables or {}, zone)
     rows = with_tables(schema, joins)
     came = {q.name: (origins or {}).get(q.name, Origin()) for q in plan.queries}
     predicates = _numbered(q.predicate for q in plan.queries)
     places = _numbered(place for q in plan.queries for place in _places(q, came[q.name]))
     parts: list[dict[Part, int]] = [{} for _ in places]
-    entries = _entries(plan, came, predicates, places, parts, rows, time, buckets, running)
+    entries = _entries(plan, came, predicates, places, parts, rows, time, buckets, running, zone)
     _check_techniques(plan, entries, parts)
     program = Program(
         asked,
@@ -67,6 +72,8 @@ def compile_plan(
         joins,
         buckets,
         version,
+        None if streams is None else tuple(streams),
+        zone,
     )
     for entry in program.entries:
         if not _was_checked(entry.query, running):
@@ -89,6 +96,7 @@ def _entries(
     time: str,
     buckets: int,
     running: Program | None,
+    zone: str,
 ) -> list[Entry]:
     """Every query made ready; the parts that it needs are added to those of its grouping."""
     entries: list[Entry] = []
@@ -102,7 +110,7 @@ def _entries(
                 answers = _moved(checked, running.groupings[checked.grouping], parts[grouping])
             else:
                 try:
-                    answers = _check_query(query, rows, time, parts[grouping], known[grouping])
+                    answers = _check_query(query, rows, time, parts[grouping], known[grouping], zone)
                 except QueryError as error:
                     raise error.of(query.name) from None
             bucket = None if query.group_by else tree.node % buckets
@@ -123,7 +131,7 @@ def _check_result(entry: Entry, program: Program) -> None:
         result = program.result_schema(query.name)
         if query.having is not None:
             hidden = ((a.alias, a.type) for a in entry.answers if a.alias not in result.names)
-            check_predicate(query.having, pa.schema([*result, *hidden]))
+            check_predicate(query.having, pa.schema([*result, *hidden]), program.zone)
     except QueryError as error:
         raise error.of(query.name) from None
 
@@ -158,15 +166,6 @@ def _check_techniques(plan: Plan, entries: Sequence[Entry], parts: Sequence[dict
         check_technique(tree.technique, {str(part): part.monoid for part in some})
 
 
-def check_names(queries: Sequence[Query | JoinQuery]) -> None:
-    """Refuse queries of the same name."""
-    seen: set[str] = set()
-    for query in queries:
-        if query.name in seen:
-            raise QueryError("two queries have this name", query=query.name, hint="names must be unique")
-        seen.add(query.name)
-
-
 def _check_time(schema: pa.Schema, time: str) -> None:
     if time not in schema.names:
         raise QueryError(
@@ -180,14 +179,19 @@ def _check_time(schema: pa.Schema, time: str) -> None:
 
 
 def _check_query(
-    query: Query, schema: pa.Schema, time: str, parts: dict[Part, int], known: dict[Aggregate, Answer]
+    query: Query,
+    schema: pa.Schema,
+    time: str,
+    parts: dict[Part, int],
+    known: dict[Aggregate, Answer],
+    zone: str,
 ) -> tuple[Answer, ...]:
     if query.time is not None and query.time != time:
         raise QueryError(f"its windows are over {query.time!r}, but the stream's time column is {time!r}")
     if query.predicate is not None:
-        check_predicate(query.predicate, schema)
+        check_predicate(query.predicate, schema, zone)
     for column in query.keys:
-        check(column, schema)
+        check(column, schema, zone)
     columns = query.result_columns
     for name in columns:
         if columns.count(name) > 1:
@@ -200,7 +204,7 @@ def _check_query(
     tz = schema.field(time).type.tz
     for aggregate in query.aggregates:
         if aggregate not in known:
-            known[aggregate] = _answer(aggregate, schema, tz, parts)
+            known[aggregate] = _answer(aggregate, schema, tz, parts, zone)
     return tuple(known[aggregate] for aggregate in query.aggregates)
 
 
@@ -215,25 +219,27 @@ def _moved(checked: Entry, grouping: Grouping, parts: dict[Part, int]) -> tuple[
     )
 
 
-def _answer(aggregate: Aggregate, schema: pa.Schema, tz: str | None, parts: dict[Part, int]) -> Answer:
+def _answer(
+    aggregate: Aggregate, schema: pa.Schema, tz: str | None, parts: dict[Part, int], zone: str
+) -> Answer:
     function = named(aggregate.function)
     if function is None:
         raise QueryError(f"{aggregate.function!r} is not an aggregate", position=aggregate.position)
-    types = tuple(check(a, schema) for a in aggregate.args)
+    types = tuple(check(a, schema, zone) for a in aggregate.args)
     try:
         function = function.bound(aggregate.args)
         result = function.check(types)
         needed = function.parts(aggregate.args, types)
         for part in needed:
             for argument in part.args:
-                check(argument, schema)
+                check(argument, schema, zone)
     except QueryError as error:
         position = error.position or aggregate.position
         raise QueryError(error.message, position=position, hint=error.hint) from None
     numbers = tuple(parts.setdefault(p, len(parts)) for p in needed)
     type = arrow_type(result, tz)
-    if function.keeps_type and isinstance(aggregate.args[0], Column):
-        type = _plain(schema.field(aggregate.args[0].name).type)
+    if function.keeps_type and (isinstance(aggregate.args[0], Column) or result == "timestamp"):
+        type = _plain(output_type(aggregate.args[0], schema, zone, tz))
     return Answer(aggregate.alias, function, numbers, type)
 
 

@@ -16,7 +16,8 @@ import pyarrow as pa
 from weft.engine.bind import Join, plain_type
 from weft.engine.keys import KeyIndex
 from weft.errors import JobError
-from weft.expr import Evaluator, sql_type
+from weft.expr import UTC, Evaluator, sql_type
+from weft.expr.kernels.calendar import in_zone
 from weft.query import Column, Expr
 
 
@@ -53,9 +54,9 @@ class LookUp:
         rows = rows.take(pa.array(first))
         self._columns = [(name, columns[column].take(rows)) for name, column, _ in join.columns]
 
-    def extend(self, batch: pa.RecordBatch, strict: bool) -> tuple[pa.RecordBatch, int]:
+    def extend(self, batch: pa.RecordBatch, strict: bool, zone: str) -> tuple[pa.RecordBatch, int]:
         """The batch with the table's columns, and how many keys could not be computed."""
-        evaluator = Evaluator(batch, strict=strict)
+        evaluator = Evaluator(batch, strict=strict, zone=zone)
         keys = [_key(evaluator, expr, type) for expr, _, type in self.join.keys]
         found = self._index.find(keys)
         places = pa.array(found, pa.int32(), mask=found < 0)
@@ -70,11 +71,13 @@ class Enrichment:
     def __init__(self, look_ups: Sequence[LookUp] = ()) -> None:
         self.look_ups = tuple(look_ups)
 
-    def extend(self, batch: pa.RecordBatch, strict: bool = False) -> tuple[pa.RecordBatch, int]:
+    def extend(
+        self, batch: pa.RecordBatch, strict: bool = False, zone: str = UTC
+    ) -> tuple[pa.RecordBatch, int]:
         """The batch with the columns of all tables, and how many keys could not be computed."""
         bad = 0
         for look_up in self.look_ups:
-            batch, failed = look_up.extend(batch, strict)
+            batch, failed = look_up.extend(batch, strict, zone)
             bad += failed
         return batch, bad
 
@@ -95,8 +98,10 @@ def _key(evaluator: Evaluator, expr: Expr, type: pa.DataType) -> pa.Array:
 
 
 def _comparable(values: pa.Array, type: pa.DataType) -> pa.Array:
-    """Values in the type in which they are compared; times as instants, whatever their zone."""
-    return values.cast(pa.int64() if pa.types.is_timestamp(type) else type, safe=False)
+    """Values in the type in which they are compared; times as instants in its zone, whatever theirs."""
+    if pa.types.is_timestamp(type):
+        return (values if pa.types.is_null(values.type) else in_zone(values, type.tz)).cast(pa.int64())
+    return values.cast(type, safe=False)
 
 
 def _key_column(join: Join, table: pa.Table, name: str, type: pa.DataType) -> pa.Array:

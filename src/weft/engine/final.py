@@ -35,9 +35,6 @@ from weft.plan import Tree
 from weft.query import Column, Expr
 from weft.slicing import align
 
-END = np.iinfo(np.int64).max
-"""The watermark that closes every window."""
-
 
 def final(
     state: State,
@@ -264,14 +261,15 @@ def _finish(program: Program, entry: Entry, table: pa.Table) -> pa.Table:
     if not query.outputs and query.having is None:
         return table
     schema = program.result_schema(query.name)
-    table = _extended(table, {o.alias: o.expr for o in query.outputs})
+    table = _extended(table, {o.alias: o.expr for o in query.outputs}, program.zone)
     if query.having is not None:
-        table = table.filter(pa.array(Evaluator(table).mask(query.having)))
+        rows = Evaluator(table, zone=program.zone)
+        table = table.filter(pa.array(rows.mask(query.having)))
     return table.select(schema.names).cast(schema)
 
 
-def _extended(table: pa.Table, outputs: dict[str, Expr]) -> pa.Table:
-    evaluator = Evaluator(table)
+def _extended(table: pa.Table, outputs: dict[str, Expr], zone: str) -> pa.Table:
+    evaluator = Evaluator(table, zone=zone)
     for alias, expr in outputs.items():
         if expr != Column(alias):
             table = table.append_column(alias, evaluator.evaluate(expr))

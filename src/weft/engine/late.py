@@ -18,6 +18,10 @@ REJECTED_ROWS = "rejected"
 """What the table of rows that cannot be read is called there."""
 
 
+AHEAD = "ahead of the clock by more than max_ahead: it counts in its own windows and moves no watermark"
+"""The reason of a row that is not late."""
+
+
 def late_tables(schema: pa.Schema) -> dict[str, pa.Schema]:
     """The tables of the sink of late rows, for a stream of these columns."""
     return {NAME: late_schema(schema), REJECTED_ROWS: REJECTED}
@@ -41,10 +45,12 @@ def late_rows(
     masks: tuple[np.ndarray, ...],
     watermark: int | None,
 ) -> pa.Table:
-    """The rows of a batch that have no time, missed a window in time, or missed one in rows (``masks``)."""
-    untimed, missed, uncounted = masks
-    at = np.flatnonzero(untimed | missed | uncounted)
-    reasons = np.full(len(at), "late for its windows in rows", dtype=object)
+    """The rows of a batch that have no time, missed a window in time, missed one in rows, or are too
+    far ahead of the clock (``masks``)."""
+    untimed, missed, uncounted, ahead = masks
+    at = np.flatnonzero(untimed | missed | uncounted | ahead)
+    reasons = np.full(len(at), AHEAD, dtype=object)
+    reasons[uncounted[at]] = "late for its windows in rows"
     in_time = np.flatnonzero(missed[at])
     gone, all = missed_windows(program.windows, times[at[in_time]], watermark)
     reasons[in_time] = [f"late for {g} of its {a} windows" for g, a in zip(gone.tolist(), all.tolist())]

@@ -65,8 +65,9 @@ class Layer:
 class Manifest:
     """One committed step; ``token`` names the attempt that made it, ``batch_id`` Spark's last batch in it,
     ``version`` the queries it was made with. ``taken`` is how many of the batch's files have been taken so
-    far, None where it is done. ``watermarks`` are those of each stream where there are several. ``hash`` is
-    the name of what splits keys into buckets.
+    far, None where it is done. ``watermarks`` are those of each stream where there are several; ``heard`` is
+    the clock of the step that last brought a row of each partition, or stream. ``hash`` is the name of what
+    splits keys into buckets.
     """
 
     seq: int
@@ -76,11 +77,17 @@ class Manifest:
     version: int
     buckets: int
     watermark: int | None
-    seen: Mapping[str, int | None]
+    seen: Mapping[str, Any]
     layers: tuple[tuple[Layer, ...], ...] = field(default=())
     taken: int | None = None
     watermarks: Mapping[str, int | None] = field(default_factory=dict)
+    heard: Mapping[str, int] = field(default_factory=dict)
     hash: str = hashing.NAME
+
+    def latest(self, everything: bool = False) -> int | None:
+        """The latest event time so far, of rows that are believed or of ``everything``; None before any."""
+        times = [self.seen["max_time"], self.seen.get("ahead_time") if everything else None]
+        return max((time for time in times if time is not None), default=None)
 
     @property
     def files(self) -> frozenset[str]:

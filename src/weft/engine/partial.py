@@ -7,7 +7,7 @@ is a cell, and every part of every aggregate is kept per cell. What leaves is sm
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from functools import partial as partial_of
@@ -25,7 +25,9 @@ from weft.engine.sharing import Choice, alone, together, union_keys, union_parts
 from weft.engine.signature import pack, signatures
 from weft.engine.spread import Slices
 from weft.engine.state import Piece
+from weft.engine.watermark import later, latest_times
 from weft.expr import Evaluator
+from weft.files.chunk import END
 from weft.slicing import slices_of
 
 KEEP_ALL = NONE = np.zeros(0, dtype=np.bool_)
@@ -36,23 +38,37 @@ MOST_KEYS = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a batch held: rows, rows late for some window, without a time, values that failed; latest time."""
+    """Counts of the rows of some batches: all, late for some window, without a time, values that failed,
+    rows further ahead of the clock than is believed.
+
+    ``max_time`` is the latest time but for those ahead, whose latest is ``ahead_time``; ``latest`` has it by
+    partition.
+    """
 
     rows: int = 0
     late: int = 0
     untimed: int = 0
     bad: int = 0
     max_time: int | None = None
+    ahead: int = 0
+    ahead_time: int | None = None
+    latest: Mapping[str, int] = field(default_factory=dict)
 
     def __add__(self, other: Seen) -> Seen:
-        times = [t for t in (self.max_time, other.max_time) if t is not None]
         return Seen(
             self.rows + other.rows,
             self.late + other.late,
             self.untimed + other.untimed,
             self.bad + other.bad,
-            max(times, default=None),
+            _latest(self.max_time, other.max_time),
+            self.ahead + other.ahead,
+            _latest(self.ahead_time, other.ahead_time),
+            later(self.latest, other.latest),
         )
+
+
+def _latest(*times: int | None) -> int | None:
+    return max((time for time in times if time is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,20 +89,23 @@ def partial(
     buckets: int = 1,
     enrichment: Enrichment = NO_TABLES,
     keep_late: bool = False,
+    limit: int | None = None,
+    origins: Sequence[tuple[str, int]] = (),
 ) -> Partials:
     """Aggregate a batch's rows into partials.
 
     Rows all of whose windows the watermark has closed are dropped; ``watermark`` None closes nothing.
     ``enrichment`` has the tables that the program's queries join. ``keep_late`` gives the rows that missed
-    a window, and those without a time.
+    a window, those without a time, and those after the ``limit``, which count in their windows but are not
+    believed. ``origins`` says of which partition how many rows, one after the other, are.
     """
     rows = batch = _one_chunk(batch, program)
     made, missed, uncounted = Partials(), NONE, NONE
     if not batch.num_rows:
         return made
-    batch, bad_keys = enrichment.extend(batch, program.strict)
+    batch, bad_keys = enrichment.extend(batch, program.strict, program.zone)
     times, keep = read_times(batch.column(program.time))
-    evaluator = Evaluator(batch, strict=program.strict)
+    evaluator = Evaluator(batch, strict=program.strict, zone=program.zone)
     signed = signatures(program.predicates, evaluator, batch.num_rows)
     if program.windows:
         slices, missed = _in_time(program, times, keep, watermark)
@@ -98,15 +117,22 @@ def partial(
     timed = times[keep] if keep.size else times
     late = int(np.count_nonzero(uncounted if program.counts_rows else missed))
     untimed = batch.num_rows - timed.size
+    latest = latest_times(times, keep, origins, limit)
+    ahead = NONE
+    if limit is not None and timed.size and timed.max() > limit:
+        ahead = times > limit if not keep.size else keep & (times > limit)
     seen = Seen(
         batch.num_rows,
         late,
         untimed,
         evaluator.bad + bad_keys,
-        int(timed.max()) if timed.size else None,
+        max(latest.values(), default=None),
+        int(np.count_nonzero(ahead)),
+        int(times[ahead].max()) if ahead.size else None,
+        latest,
     )
-    if keep_late and late + untimed:
-        masks = (~keep, missed, uncounted)
+    if keep_late and late + untimed + seen.ahead:
+        masks = (~keep, missed, uncounted, ahead)
         all = tuple(mask if mask.size else np.zeros(len(times), dtype=np.bool_) for mask in masks)
         return replace(made, seen=seen, late=late_rows(rows, program, times, all, watermark))
     return replace(made, seen=seen)
@@ -133,6 +159,25 @@ def read_times(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
         return times, KEEP_ALL
     sane = (times > -SANE) & (times < SANE)
     return times, sane & column.is_valid().to_numpy(zero_copy_only=False)
+
+
+def least_time(table: pa.Table, time: str) -> int | None:
+    """The least event time of a table's rows in microseconds, END where none has one.
+
+    None where the column is not there, or not of times; that is said when the rows are taken in.
+
+    >>> least_time(pa.table({"ts": pa.array([7, None, 5], pa.timestamp("us"))}), "ts")
+    5
+    """
+    if time not in table.column_names or not pa.types.is_timestamp(table.schema.field(time).type):
+        return None
+    least = END
+    for chunk in table.column(time).chunks:
+        times, usable = read_times(chunk)
+        if usable.size:
+            times = times[usable]
+        least = min(least, int(times.min(initial=END)))
+    return least
 
 
 def _in_time(

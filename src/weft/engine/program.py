@@ -13,9 +13,9 @@ from weft.engine.bind import Join
 from weft.engine.due import NEVER
 from weft.engine.layout import Layout, Shape, part_text
 from weft.engine.roster import Roster
-from weft.expr import arrow_type, check
+from weft.expr import UTC, output_type
 from weft.plan import Plan, Tree
-from weft.query import Column, Expr, Query, Window
+from weft.query import Expr, Query, Window
 from weft.query_json import canonical
 from weft.slicing import SLICERS, Progression, reduce_progressions
 
@@ -109,7 +109,11 @@ class Grouping:
 
 @dataclass(frozen=True)
 class Program:
-    """Everything a batch needs, checked against the schema; ``version`` counts the changes of queries."""
+    """Everything a batch needs, checked against the schema; ``version`` counts the changes of queries.
+
+    ``streams`` are the names that FROM may have; None where the stream was given without one. ``zone`` is
+    that of local times.
+    """
 
     plan: Plan
     schema: pa.Schema
@@ -122,6 +126,8 @@ class Program:
     joins: tuple[Join, ...] = ()
     buckets: int = 1
     version: int = 1
+    streams: tuple[str, ...] | None = None
+    zone: str = UTC
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -216,7 +222,7 @@ class Program:
         if entry.query.outputs:
             tz = self.time_type.tz
             fields = [*self._keys(entry), *self._bounds()]
-            fields += [(o.alias, _output_type(o.expr, schema, tz)) for o in entry.query.outputs]
+            fields += [(o.alias, output_type(o.expr, schema, self.zone, tz)) for o in entry.query.outputs]
         # Two windows in rows can begin and end at the same instants: sinks must know.
         return pa.schema(fields, metadata={"weft.window": "rows"} if entry.query.window.rows else None)
 
@@ -226,8 +232,3 @@ class Program:
 
     def _bounds(self) -> list[tuple[str, pa.DataType]]:
         return [("window_start", self.time_type), ("window_end", self.time_type)]
-
-
-def _output_type(expr: Expr, schema: pa.Schema, tz: str | None) -> pa.DataType:
-    type = check(expr, schema)
-    return schema.field(expr.name).type if isinstance(expr, Column) else arrow_type(type, tz)

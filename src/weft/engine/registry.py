@@ -47,7 +47,7 @@ class Registry(Changes[Query, Program, Program]):
         accept: Callable[[Mapping[str, pa.Schema]], None] | None = None,
         tables: Callable[[Iterable[Query]], Mapping[str, pa.Schema]] = lambda queries: {},
     ) -> None:
-        super().__init__(program, accept)
+        super().__init__(program, accept, program.streams)
         self._planner, self._tables = planner, tables
         self._since: int | None = None
         self._satisfying = 0
@@ -83,7 +83,17 @@ class Registry(Changes[Query, Program, Program]):
         """A program for another plan over the same stream."""
         old, tables = self.program, self._tables(plan.queries)
         return compile_plan(
-            plan, old.schema, old.time, old.strict, old.buckets, origins, version, old, tables
+            plan,
+            old.schema,
+            old.time,
+            old.strict,
+            old.buckets,
+            origins,
+            version,
+            old,
+            tables,
+            old.streams,
+            old.zone,
         )
 
     def observe(self, choices: Iterable[Choice], latest: int | None) -> None:

@@ -3,6 +3,7 @@
     weft.json                                    the stream's name
     registry/0000000002.json                     one per version of the queries
     manifests/0000000007.json                    one per step, the newest is the state
+    clocks/0000000008.json                       when the step that is being made was first tried
     slices/0000000007-0001-000-<token>.parquet   partials: step, bucket, grouping, attempt
 
 Files are immutable and named by the attempt that wrote them, so an attempt that failed, or ran twice,
@@ -14,17 +15,20 @@ from __future__ import annotations
 import json
 import logging
 import uuid
+from collections.abc import Mapping
+from typing import Any
 
 from pyarrow import fs
 
 from weft.engine.layers import SLICES
 from weft.engine.layout import Layout
-from weft.engine.manifest import Manifest, OtherFormat
+from weft.engine.manifest import Manifest, OtherFormat, seal, unseal
 from weft.engine.versions import REGISTRY, Version, read_version, registry_file
 from weft.errors import CheckpointError
 from weft.filesystem import join, resolve, write_atomically
 
 MANIFESTS = "manifests"
+CLOCKS = "clocks"
 KEPT_MANIFESTS = 10
 SWEEP_EVERY = 100
 ABOUT = (
@@ -106,6 +110,28 @@ class SliceStore:
             raise CheckpointError(f"cannot write '{path}': {error}; the queries cannot change") from error
         self._layouts[version.version] = version.layout
 
+    def write_clock(self, seq: int, clock: Mapping[str, Any]) -> dict[str, Any]:
+        """Write down what a step that is about to be made decides time by.
+
+        Where an attempt before has written it down, that is what counts, so that a step made again decides
+        the same.
+        """
+        path = join(self.path, CLOCKS, f"{seq:010}.json")
+        try:
+            write_atomically(self.system, path, seal(clock, indent=None), replace=False)
+            return dict(clock)
+        except FileExistsError:
+            pass
+        except OSError as error:
+            raise CheckpointError(f"cannot write '{path}': {error}; the step cannot be made") from error
+        try:
+            with self.system.open_input_file(path) as source:
+                return unseal(source.read())
+        except (OSError, CheckpointError) as error:
+            raise CheckpointError(
+                f"'{path}' cannot be read: {error}; remove it, and the step is made by the clock of now"
+            ) from error
+
     def layout(self, version: int) -> Layout:
         """What state looks like that was written under a version."""
         if version not in self._layouts:
@@ -145,6 +171,7 @@ class SliceStore:
         self._before, self.last = self.last, manifest
         for name in dropped - manifest.files - (self._before.files if self._before else frozenset()):
             self._delete(join(self.path, SLICES, name))
+        self._delete(join(self.path, CLOCKS, f"{manifest.seq:010}.json"))
         if manifest.seq > KEPT_MANIFESTS:
             self._delete(self._manifest(manifest.seq - KEPT_MANIFESTS))
         if manifest.seq % SWEEP_EVERY == 0:
@@ -163,6 +190,9 @@ class SliceStore:
         for number in self._numbers():
             if number <= self.last.seq - KEPT_MANIFESTS:
                 self._delete(self._manifest(number))
+        for number in self._numbers(CLOCKS):
+            if number <= self.last.seq:
+                self._delete(join(self.path, CLOCKS, f"{number:010}.json"))
         used = frozenset().union(*(m.versions for m in manifests))
         for number in self._versions():
             if number < self.last.version and number not in used:
@@ -174,7 +204,7 @@ class SliceStore:
         path = join(self.path, "weft.json")
         remedy = "restore it from a backup, or start again with an empty checkpoint directory"
         try:
-            for folder in (MANIFESTS, SLICES, REGISTRY):
+            for folder in (MANIFESTS, SLICES, REGISTRY, CLOCKS):
                 self.system.create_dir(join(self.path, folder), recursive=True)
             if self.system.get_file_info(path).type == fs.FileType.NotFound:
                 if self._numbers():

@@ -6,10 +6,11 @@ data, and the layout of the state that was written under them, as long as some o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -17,11 +18,14 @@ from weft.engine.layout import Layout
 from weft.engine.manifest import seal, unseal
 from weft.engine.program import Origin, Program
 from weft.errors import CheckpointError, QueryError
+from weft.expr import UTC
+from weft.expr.types import is_utc
 from weft.filesystem import join, resolve
-from weft.query import Query
-from weft.query_json import query_from_dict, query_to_dict
+from weft.query import JoinQuery, Query
+from weft.query_json import in_utc, query_from_dict, query_to_dict
 
 REGISTRY = "registry"
+Q = TypeVar("Q", Query, JoinQuery)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +33,8 @@ class Version:
     """The queries that steps from ``seq`` on are made with, and how each came; ``base`` are those that the
     run was started with. ``types`` are the columns that are read. ``lateness`` is that of the steps, and
     ``base_lateness`` the one that the run was started with. Where streams are joined, ``joins`` says how, as
-    plain data, and the queries are those over the joins' results."""
+    plain data, and the queries are those over the joins' results. ``zone`` is that of local times; where it
+    was not written down yet, they were those of the columns' own."""
 
     version: int
     seq: int
@@ -39,9 +44,10 @@ class Version:
     origins: Mapping[str, Origin]
     base: tuple[Query, ...]
     layout: Layout
-    lateness: int = 0
-    base_lateness: int = 0
+    lateness: int | None = 0
+    base_lateness: int | None = 0
     joins: Mapping[str, Any] | None = None
+    zone: str | None = None
 
     @classmethod
     def of(
@@ -49,8 +55,8 @@ class Version:
         program: Program,
         seq: int,
         base: tuple[Query, ...],
-        lateness: int = 0,
-        base_lateness: int = 0,
+        lateness: int | None = 0,
+        base_lateness: int | None = 0,
         joins: Mapping[str, Any] | None = None,
     ) -> Version:
         """The version that a program is."""
@@ -68,13 +74,39 @@ class Version:
             lateness,
             base_lateness,
             joins,
+            program.zone,
         )
 
-    def check(self, schema: pa.Schema, time: str, place: str) -> None:
-        """Refuse a stream of another time column, or of columns of other types."""
+    def check_zone(self, zone: str, place: str) -> None:
+        """Refuse a run in another zone: windows that are open would mix local times of both."""
+        written = [self.zone] if self.zone is not None else sorted(self._column_zones())
+        if (written or [UTC]) != [zone]:
+            raise CheckpointError(
+                f"checkpoint '{place}' was written with local times in {' and '.join(written or [UTC])}, and "
+                f"this run has them in {zone}; set spark.sql.session.timeZone (zone in [stream] of a job) to "
+                "the one it was written with, or use another checkpoint directory"
+            )
+
+    def _column_zones(self) -> set[str]:
+        types = [self.types] if self.joins is None else self.joins["types"].values()
+        found = (re.fullmatch(r"timestamp\[\w+, tz=(.*)\]", type) for some in types for type in some.values())
+        return {UTC if is_utc(match[1]) else match[1] for match in found if match}
+
+    def as_given(self, queries: tuple[Q, ...]) -> tuple[Q, ...]:
+        """Queries as the one who wrote this would have read them, to be compared with those of then.
+
+        Before the zone was written down, a timestamp that names none was read as UTC at once.
+        """
+        return (
+            queries if self.zone is not None or self._column_zones() - {UTC} else tuple(map(in_utc, queries))
+        )
+
+    def check(self, schema: pa.Schema, time: str, zone: str, place: str) -> None:
+        """Refuse a stream of another time column, of columns of other types, or in another zone."""
         remedy = "use another checkpoint directory, or the same stream"
         if self.joins is not None:
             raise CheckpointError(f"checkpoint '{place}' belongs to joins of streams; {remedy}s")
+        self.check_zone(zone, place)
         if time != self.time:
             raise CheckpointError(
                 f"checkpoint '{place}' belongs to a stream whose time column is '{self.time}', not '{time}'; "
@@ -104,6 +136,7 @@ class Version:
                 "lateness": self.lateness,
                 "base_lateness": self.base_lateness,
                 "joins": self.joins,
+                "zone": self.zone,
             },
             indent=None,
         )
@@ -125,6 +158,7 @@ class Version:
                 lateness=body["lateness"],
                 base_lateness=body["base_lateness"],
                 joins=body["joins"],
+                zone=body.get("zone"),
             )
         except (KeyError, TypeError, ValueError, QueryError) as error:
             raise CheckpointError(f"it is not a whole version of queries: {error}") from error

@@ -22,7 +22,7 @@ from weft.errors import QueryError
 from weft.expr.functions import ALIASES, FUNCTIONS
 from weft.expr.node import Node, refusal, text_of
 from weft.expr.rules import arity_error
-from weft.expr.types import SQL_TYPES, arrow_type, is_utc, sql_type, time_zone, zone_rules
+from weft.expr.types import SQL_TYPES, UTC, arrow_type, is_utc, sql_type, time_zone
 from weft.query import Call, Column, Expr, Literal
 
 DEEPEST = 200
@@ -32,14 +32,14 @@ LARGEST = 100_000
 """Sub-expressions beyond this are refused."""
 
 
-def check(expr: Expr, schema: pa.Schema) -> str:
+def check(expr: Expr, schema: pa.Schema, zone: str = UTC) -> str:
     """The SQL type of an expression over rows of this schema; QueryError where it has none."""
-    return compiler_for(schema).compile(expr).type
+    return compiler_for(schema, zone).compile(expr).type
 
 
-def check_predicate(expr: Expr, schema: pa.Schema) -> None:
+def check_predicate(expr: Expr, schema: pa.Schema, zone: str = UTC) -> None:
     """Demand that an expression is a condition: boolean, or the literal NULL."""
-    found = check(expr, schema)
+    found = check(expr, schema, zone)
     if found not in ("boolean", "null"):
         raise refusal(
             expr,
@@ -48,32 +48,50 @@ def check_predicate(expr: Expr, schema: pa.Schema) -> None:
         )
 
 
-def result_type(expr: Expr, schema: pa.Schema) -> pa.DataType:
+def result_type(expr: Expr, schema: pa.Schema, zone: str = UTC) -> pa.DataType:
     """The Arrow type in which ``Evaluator.evaluate`` gives the expression's values.
 
     >>> result_type(Column("n"), pa.schema({"n": pa.int16()}))
     DataType(int64)
     """
-    node = compiler_for(schema).compile(expr)
+    node = compiler_for(schema, zone).compile(expr)
     return schema.field(node.param).type if node.type == "decimal" else node.arrow
 
 
-def compiler_for(schema: pa.Schema) -> Compiler:
+def output_type(expr: Expr, schema: pa.Schema, zone: str, tz: str | None) -> pa.DataType:
+    """The type that a result column of this expression has: a column's own, instants in ``tz`` if given.
+
+    >>> schema = pa.schema({"t": pa.timestamp("s", "Asia/Tokyo")})
+    >>> output_type(Call("coalesce", (Column("t"), Column("t"))), schema, "UTC", "Europe/Paris")
+    TimestampType(timestamp[us, tz=Europe/Paris])
+    """
+    if isinstance(expr, Column):
+        check(expr, schema, zone)
+        return schema.field(expr.name).type
+    found = result_type(expr, schema, zone)
+    return pa.timestamp("us", tz or found.tz) if pa.types.is_timestamp(found) and found.tz else found
+
+
+def compiler_for(schema: pa.Schema, zone: str = UTC) -> Compiler:
     """The compiler of this schema; it is kept, so that equal expressions are checked once."""
-    return _compiler(tuple(schema.names), tuple(schema.types))
+    return _compiler(tuple(schema.names), tuple(schema.types), zone)
 
 
 @lru_cache(maxsize=64)
-def _compiler(names: tuple[str, ...], types: tuple[pa.DataType, ...]) -> Compiler:
-    return Compiler(names, types)
+def _compiler(names: tuple[str, ...], types: tuple[pa.DataType, ...], zone: str) -> Compiler:
+    return Compiler(names, types, zone)
 
 
 class Compiler:
-    """Turns expressions over one schema into checked nodes; equal sub-expressions become one node."""
+    """Turns expressions over one schema into checked nodes; equal sub-expressions become one node.
 
-    def __init__(self, names: tuple[str, ...], types: tuple[pa.DataType, ...]) -> None:
-        self.names, self.types = names, types
-        self.zone = next((time_zone(t) for t in types if time_zone(t)), None)
+    Local times are those of ``local_zone``, the run's: a column with a zone holds instants, whichever zone
+    that is. A column without one holds local times as they stand.
+    """
+
+    def __init__(self, names: tuple[str, ...], types: tuple[pa.DataType, ...], zone: str = UTC) -> None:
+        self.names, self.types, self.local_zone = names, types, zone
+        self.zone = zone if any(time_zone(t) for t in types) else None
         self._nodes: dict[Any, Node] = {}
         # By identity: hashing a tree walks it, and the same tree comes back with every batch.
         self._compiled: dict[int, tuple[Expr, Node]] = {}
@@ -136,11 +154,9 @@ class Compiler:
                 column, f"the stream has {len(indices)} columns named '{column.name}'", "rename them"
             )
         arrow = self.types[indices[0]]
-        tz = time_zone(arrow)
+        tz = self.local_zone if time_zone(arrow) else None
         try:
             kind = sql_type(arrow)
-            if tz and not is_utc(tz):
-                zone_rules(tz)
         except QueryError as error:
             message = f"column '{column.name}' is {arrow}, which expressions cannot read"
             raise refusal(column, message, error.hint) from None
@@ -153,9 +169,12 @@ class Compiler:
         if kind not in SQL_TYPES:
             raise refusal(literal, f"unknown type {kind} of the literal {value!r}")
         if isinstance(value, str) and kind in ("timestamp", "date"):
-            return self.coerce(self._scalar(literal, "string", None, value), kind)
-        tz = "UTC" if isinstance(value, datetime.datetime) and value.tzinfo else None
-        return self._scalar(literal, kind, tz, value)
+            tz = self.zone if kind == "timestamp" else None
+            return self.coerce(self._scalar(literal, "string", None, value), kind, tz)
+        if not isinstance(value, datetime.datetime):
+            return self._scalar(literal, kind, None, value)
+        instant = self.local_zone if value.tzinfo else None
+        return self.coerce(self._scalar(literal, kind, instant, value), kind, self.zone or instant)
 
     def _scalar(self, source: Expr, kind: str, tz: str | None, value: Any) -> Node:
         try:
@@ -184,6 +203,14 @@ class Compiler:
     ) -> Node:
         """The node of this operation; a constant where its arguments are."""
         known = FUNCTIONS[function]
+        if function == "cast" and not is_utc(self.local_zone):
+            (arg,) = args
+            if arg.type == "timestamp" and arg.tz is None and type in ("bigint", "double"):
+                args = [self.coerce(arg, "timestamp", self.local_zone)]
+            elif type == "timestamp" and tz is None and arg.type in ("bigint", "double"):
+                args = [self.make(source, "cast", args, type, self.local_zone)]
+            elif type == "timestamp" and tz is None and arg.type == "string":
+                param = self.local_zone  # of texts that name another
         if known.lazy is None:
             if known.strict and any(a.is_null for a in args):
                 return self.null(source, type, tz)

@@ -35,6 +35,8 @@ def canonical(array: pa.Array, type: str, tz: str | None) -> tuple[pa.Array, pa.
 
 def _microseconds(array: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, pa.BooleanArray | None]:
     ticks = values_of(array)
+    if array.type.unit == "us":
+        return array.view(wanted), None
     if array.type.unit == "ns":
         return from_values(ticks // 1_000, wanted, valid_of(array)), None  # down, before the epoch too
     factor = _PER_UNIT[array.type.unit]

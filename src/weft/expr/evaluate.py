@@ -24,7 +24,7 @@ from weft.expr.columns import canonical
 from weft.expr.functions import FUNCTIONS
 from weft.expr.kernels.logic import Bad, Value, bad_of, merge_bad, reached, spread
 from weft.expr.node import Node, text_of
-from weft.expr.types import sql_type
+from weft.expr.types import UTC, sql_type
 from weft.query import Expr
 
 
@@ -33,7 +33,7 @@ class Evaluator:
 
     A value that Spark's ANSI mode would refuse (x/0, overflow of bigint, a bad cast) is NULL and
     counted in ``bad``; under ``strict`` it is a QueryError. A value that no row needed, in a branch
-    not taken or behind an AND that was already FALSE, is neither.
+    not taken or behind an AND that was already FALSE, is neither. ``zone`` is that of local times.
     """
 
     def __init__(
@@ -42,9 +42,10 @@ class Evaluator:
         strict: bool = False,
         compiler: Compiler | None = None,
         known: Mapping[Node, Value] | None = None,
+        zone: str = UTC,
     ) -> None:
         self.batch, self.strict = batch, strict
-        self.compiler = compiler or compiler_for(batch.schema)
+        self.compiler = compiler or compiler_for(batch.schema, zone)
         self._values = dict(known or {})
         self._masks: dict[Node, npt.NDArray[np.bool_]] = {}
         self._dictionaries: dict[str, tuple[Evaluator, npt.NDArray[Any]] | None] = {}

@@ -53,8 +53,11 @@ class Node:
 class Builder(Protocol):
     """What the type rules need of the compiler."""
 
+    local_zone: str
+    """The zone of the run."""
+
     zone: str | None
-    """The time zone of local times that name none."""
+    """The zone of timestamps that casts and literals make: that of the run, or none as all columns have."""
 
     def make(
         self,

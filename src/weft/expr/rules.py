@@ -133,15 +133,17 @@ def slicing(call: Call, args: list[Node], build: Builder) -> Node:
 
 
 def date_part(call: Call, args: list[Node], build: Builder) -> Node:
-    """year, month...: a date or a timestamp, read in its time zone (UTC where it has none)."""
+    """year, month...: a date or a timestamp, in the zone of the run, or as it stands where it has none."""
     (arg,) = args
-    if arg.type != "date" or call.function in ("hour", "minute", "second"):
+    if arg.type != "timestamp" and (arg.type != "date" or call.function in ("hour", "minute", "second")):
+        # As in Spark: where clocks skip midnight, a day begins at one.
         (arg,) = convert(call, args, "timestamp", build)
+        arg = build.coerce(arg, "timestamp", build.local_zone)
     return build.make(call, call.function, [arg], "bigint")
 
 
 def casting(call: Call, args: list[Node], build: Builder) -> Node:
-    """cast(x, 'type'): a timestamp gets the time zone of the stream."""
+    """cast(x, 'type'): a timestamp is an instant where the stream has any, else a local time."""
     arg, target = args[0], args[1].value if args[1].is_literal else None
     names = [name for name in SQL_TYPES if name != "null"]
     if target not in names:

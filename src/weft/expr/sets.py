@@ -32,7 +32,8 @@ def membership(call: Call, args: list[Node], build: Builder) -> Node:
             )
     subject, *items = meet(call, args, "compare", build)
     scalars = list(dict.fromkeys(i.param for i in items if not i.is_null))
-    values = tuple(s.as_py() for s in scalars)
+    # Instants, not local times: an hour that comes twice has two, which are equal in Python.
+    values = tuple(s.value if subject.type == "timestamp" else s.as_py() for s in scalars)
     if subject.is_null or not values:
         return build.null(call, "boolean")
     array = pa.array(values, subject.arrow)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from functools import cache
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 import pyarrow as pa
 
-from weft.errors import QueryError
+from weft.errors import JobError, QueryError
+
+UTC = "UTC"
 
 SQL_TYPES = ("boolean", "bigint", "double", "string", "timestamp", "date", "null")
 """The types of literals and casts; columns may also be ``decimal``, which only casts and IS NULL take."""
@@ -82,10 +85,39 @@ def zone_rules(tz: str) -> ZoneInfo | None:
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise QueryError(
             f"unknown time zone '{tz}'",
-            hint="install the system's time zone data, or convert the column to UTC",
+            hint="install the system's time zone data, or take another zone",
         ) from None
 
 
 def is_utc(tz: str | None) -> bool:
-    """Whether local time in this zone is UTC; timestamps without a zone are read as UTC."""
-    return tz is None or tz.upper() in ("UTC", "Z", "GMT", "ETC/UTC", "+00:00")
+    """Whether local time in this zone is UTC, or there is no zone, so that times stay as they are."""
+    return tz is None or tz.upper() in _UTC
+
+
+_UTC = frozenset(("UTC", "UCT", "Z", "ZULU", "GMT", "GMT0", "ETC/UTC", "ETC/UCT", "ETC/GMT", "+00:00"))
+_FIXED = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?")
+
+
+@cache
+def read_zone(zone: str) -> str:
+    """The zone that a run's local times are in, by one name; JobError where there is none of this name.
+
+    >>> read_zone("Europe/Berlin"), read_zone("Etc/UTC"), read_zone("GMT+5")
+    ('Europe/Berlin', 'UTC', '+05:00')
+    """
+    name, fixed = zone, _FIXED.fullmatch(zone)
+    if fixed and int(fixed[2]) <= 18 and int(fixed[3] or 0) < 60:
+        name = f"{fixed[1]}{int(fixed[2]):02}:{fixed[3] or '00'}".replace("-00:00", "+00:00")
+    elif fixed or not _is_known(zone):
+        close = difflib.get_close_matches(zone, available_timezones(), 1)
+        remedy = f"did you mean '{close[0]}'?" if close else "write it as in 'Europe/Berlin' or '+05:30'"
+        raise JobError(f"unknown time zone '{zone}'; {remedy}")
+    return UTC if is_utc(name) else name
+
+
+def _is_known(zone: str) -> bool:
+    try:
+        zone_rules(zone)
+    except QueryError:
+        return is_utc(zone)
+    return True

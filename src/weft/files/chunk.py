@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import pyarrow as pa
 
@@ -15,15 +16,47 @@ REJECTED = pa.schema(
 """Of a row that cannot be read: where it was, what it was, and what is wrong with it."""
 
 
+END = (1 << 63) - 1
+"""After every time: the mark of a chunk behind which nothing is unread; a watermark that closes all."""
+
+Origins = tuple[tuple[str, int], ...]
+"""Partitions, and how many rows, one after the other, are of each."""
+
+
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """Some rows; how many rows or values were skipped as bad on the way; files skipped whole; and, of the
-    bad rows, those that the source can show, in the columns ``REJECTED``."""
+    bad rows, those that the source can show, in the columns ``REJECTED``.
+
+    ``origins`` says of how many rows, one after the other, which partition they are, where a stream has
+    several; ``unread`` are partitions that have more rows, which are read next. ``mark`` is a time before
+    which no row is still unread (in microseconds; END: nothing is unread; None: not known).
+    """
 
     table: pa.Table
     bad: int = 0
     skipped: tuple[str, ...] = ()
     rejected: pa.Table | None = None
+    origins: Origins = ()
+    unread: frozenset[str] = frozenset()
+    mark: int | None = None
+
+    def cut(self, rows: int) -> Iterator[tuple[pa.Table, Origins]]:
+        """Tables of so many rows each, with their partitions.
+
+        >>> chunk = Chunk(pa.table({"x": [1, 2, 3]}), origins=(("0", 1), ("1", 2)))
+        >>> [(table.num_rows, origins) for table, origins in chunk.cut(2)]
+        [(2, (('0', 1), ('1', 1))), (1, (('1', 1),))]
+        """
+        ends = list(accumulate(count for _, count in self.origins))
+        for start in range(0, self.table.num_rows, rows):
+            table = self.table.slice(start, rows)
+            stop = start + table.num_rows
+            mine = (
+                (partition, min(end, stop) - max(end - count, start))
+                for (partition, count), end in zip(self.origins, ends)
+            )
+            yield table, tuple((partition, count) for partition, count in mine if count > 0)
 
 
 def regroup(chunks: Iterable[Chunk], rows: int = ROWS) -> Iterator[Chunk]:
@@ -54,4 +87,35 @@ def _together(chunks: list[Chunk]) -> Chunk:
         pa.concat_tables(shown)
         if (shown := [c.rejected for c in chunks if c.rejected is not None])
         else None,
+        tuple(origin for c in chunks for origin in c.origins),
+        chunks[-1].unread,
+        chunks[-1].mark,
     )
+
+
+def marks_before(least: Sequence[int | None]) -> list[int | None]:
+    """For each of some parts of the input, a time before which nothing of those after it is.
+
+    ``least`` has the least time of each part, END where it has no row; None: not known, before or after.
+
+    >>> marks_before([5, 1, 7]) == [1, 7, END], marks_before([5, None, 7]) == [None, 7, END]
+    (True, True)
+    """
+    marks: list[int | None] = [END]
+    for time in reversed(least[1:]):
+        marks.append(least_of((marks[-1], time)))
+    return marks[::-1]
+
+
+def least_of(marks: Iterable[int | None]) -> int | None:
+    """The least of some marks; None where one is not known.
+
+    >>> least_of([3, 5]), least_of([3, None]), least_of([]) == END
+    (3, None, True)
+    """
+    least = END
+    for mark in marks:
+        if mark is None:
+            return None
+        least = min(least, mark)
+    return least

@@ -1,4 +1,5 @@
 """CSV files: rows of the wrong width are skipped, values that cannot be read become null; both are counted.
+Quoted values may span lines; a file with a quote that is never closed is refused.
 
 A file is read in the fastest way that works: with the wanted types at once, with times taken as UTC, or,
 from the first value that fits neither, as text that is then cast value by value where needed.
@@ -7,6 +8,7 @@ from the first value that fits neither, as text that is then cast value by value
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -15,9 +17,10 @@ from pyarrow import csv
 
 from weft.errors import JobError
 from weft.files.chunk import Chunk
+from weft.files.quotes import QuotedFile
 from weft.files.split import Split
+from weft.files.text import open_text
 from weft.files.types import cast_leniently, found_schema
-from weft.filesystem import resolve
 
 BLOCK = 8 << 20
 
@@ -49,7 +52,8 @@ class _Skipped:
 
 def find_schema(path: str, options: CsvOptions) -> pa.Schema:
     """The columns of a file, their types found in its first block."""
-    with _open(path, options, _Skipped(), csv.ConvertOptions(timestamp_parsers=[csv.ISO8601])) as reader:
+    convert = csv.ConvertOptions(timestamp_parsers=[csv.ISO8601])
+    with _open(path, options, _Skipped(), convert) as (reader, _):
         return found_schema(reader.schema)
 
 
@@ -59,11 +63,11 @@ def read(split: Split, schema: pa.Schema, options: CsvOptions) -> Iterator[Chunk
     for mode in (_typed, _in_utc):
         try:
             for chunk in mode(split.path, schema, options, done):
-                done += chunk.table.num_rows
+                done += 1
                 yield chunk
             return
         except (pa.ArrowInvalid, UnicodeDecodeError):
-            # Some value does not fit. Rows that were given are not given again.
+            # Some value does not fit. Chunks that were given, one for each block, are not given again.
             continue
     yield from _as_text(split.path, schema, options, done)
 
@@ -98,7 +102,7 @@ def _as_text(path: str, schema: pa.Schema, options: CsvOptions, done: int) -> It
 
 
 def _convert(path: str, schema: pa.Schema, options: CsvOptions, done: int) -> Iterator[Chunk]:
-    """The file's rows after the first ``done``; the bad rows among those had been counted."""
+    """The file's rows after the first ``done`` blocks."""
     skipped = _Skipped()
     convert = csv.ConvertOptions(
         column_types=schema,
@@ -108,26 +112,49 @@ def _convert(path: str, schema: pa.Schema, options: CsvOptions, done: int) -> It
         quoted_strings_can_be_null=False,
         timestamp_parsers=[csv.ISO8601],
     )
-    try:
-        reader = _open(path, options, skipped, convert)
-    except KeyError as error:
-        raise JobError(f"it has no such column: {error}") from error
     counted = 0
-    with reader:
-        for batch in reader:
-            if done >= batch.num_rows:
-                done, counted = done - batch.num_rows, skipped.rows
-                continue
-            yield Chunk(pa.Table.from_batches([batch.slice(done)]), skipped.rows - counted)
-            done, counted = 0, skipped.rows
+    with _open(path, options, skipped, convert) as (reader, quotes):
+        for number, batch in enumerate(reader):
+            _check(quotes)
+            if number >= done:
+                yield Chunk(pa.Table.from_batches([batch]), skipped.rows - counted)
+            counted = skipped.rows
+        _check(quotes)
+        if skipped.rows > counted:
+            # No batch came after these.
+            yield Chunk(schema.empty_table(), skipped.rows - counted)
 
 
+def _check(quotes: QuotedFile | None) -> None:
+    if quotes is not None and quotes.problem is not None:
+        raise JobError(quotes.problem)
+
+
+@contextmanager
 def _open(
     path: str, options: CsvOptions, skipped: _Skipped, convert: csv.ConvertOptions
+) -> Iterator[tuple[csv.CSVStreamingReader, QuotedFile | None]]:
+    """A reader of a file, and the file's quotes as they are read."""
+    source = open_text(path).stream
+    quotes = QuotedFile(source, options.delimiter, options.quote) if options.quote else None
+    try:
+        with _reader(quotes or source, options, skipped, convert) as reader:
+            yield reader, quotes
+    except KeyError as error:
+        raise JobError(f"it has no such column: {error}") from error
+    except pa.ArrowInvalid as error:
+        # pyarrow knows that rows are not as they should be, but not why.
+        _check(quotes)
+        if "straddl" in str(error):
+            raise JobError(f"it has a row of more than {BLOCK >> 20} MB; is a quote not closed?") from error
+        raise
+
+
+def _reader(
+    source: pa.NativeFile | QuotedFile, options: CsvOptions, skipped: _Skipped, convert: csv.ConvertOptions
 ) -> csv.CSVStreamingReader:
-    system, path = resolve(path)
     return csv.open_csv(
-        system.open_input_stream(path),
+        source,
         read_options=csv.ReadOptions(
             block_size=BLOCK,
             use_threads=False,
@@ -136,6 +163,7 @@ def _open(
         parse_options=csv.ParseOptions(
             delimiter=options.delimiter,
             quote_char=options.quote or False,
+            newlines_in_values=bool(options.quote),
             invalid_row_handler=skipped.handler,
         ),
         convert_options=convert,

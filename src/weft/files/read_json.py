@@ -1,12 +1,14 @@
 """JSON lines: lines that are no object are skipped, values of another type become null; both are counted.
 
-A file is read by pyarrow with the wanted types; from the first line that does not fit on, line by line.
+A file is read by pyarrow with the wanted types; from the first line that does not fit on, line by line. One
+that is written otherwise, as an array or with objects over several lines, is refused.
 """
 
 from __future__ import annotations
 
 import io
 import json as text_json
+import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
@@ -14,17 +16,24 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import json
 
+from weft.errors import JobError
 from weft.files.chunk import Chunk
 from weft.files.split import Split
+from weft.files.text import BOM, open_text
 from weft.files.types import cast_leniently, found_schema
-from weft.filesystem import resolve
 
 BLOCK = 8 << 20
 LINES = 1 << 16
+OTHERWISE = {
+    "one JSON array": rb"\[\s*(\{.*)?",
+    "written with objects over several lines": rb"\{\s*",
+}
+"""How the first line of a file begins that is no JSON lines."""
 
 
 def find_schema(path: str) -> pa.Schema:
     """The columns of a file, their types found in its first lines; times without a zone are in UTC."""
+    open_lines(path).close()
     good = [text for text, record in islice(_lines(path), 10_000) if record is not None]
     if not good:
         return pa.schema([])
@@ -44,8 +53,7 @@ def read(split: Split, schema: pa.Schema) -> Iterator[Chunk]:
 
 
 def _typed(path: str, schema: pa.Schema) -> Iterator[Chunk]:
-    system, path = resolve(path)
-    with system.open_input_stream(path) as source:
+    with open_lines(path) as source:
         reader = json.open_json(
             source,
             read_options=json.ReadOptions(use_threads=False, block_size=BLOCK),
@@ -64,6 +72,17 @@ def _line_by_line(path: str, schema: pa.Schema, done: int) -> Iterator[Chunk]:
         done -= skip
         table, unfit = table_of(records[skip:], schema)
         yield Chunk(table, bad + unfit)
+
+
+def open_lines(path: str) -> pa.NativeFile:
+    """Open a file; JobError where its beginning shows that it is no JSON lines."""
+    text = open_text(path)
+    start = text.head.removeprefix(BOM).lstrip().split(b"\n")[0]
+    found = next((what for what, sign in OTHERWISE.items() if re.fullmatch(sign, start)), None)
+    if found is not None:
+        text.stream.close()
+        raise JobError(f"it is {found}; write one object per line, as jq -c does")
+    return text.stream
 
 
 def typed_schema(lines: Sequence[bytes]) -> pa.Schema:
@@ -99,8 +118,7 @@ def table_of(records: Sequence[dict[str, Any]], schema: pa.Schema) -> tuple[pa.T
 
 def _lines(path: str) -> Iterator[tuple[bytes, dict[str, Any] | None]]:
     """Each line that is not blank, and the object on it, or None."""
-    system, path = resolve(path)
-    with system.open_input_file(path) as source:
+    with open_lines(path) as source:
         for line in io.BufferedReader(source, BLOCK):
             if line.strip():
                 yield line.strip(), record_of(line)

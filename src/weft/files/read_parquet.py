@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from math import floor
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from weft.errors import JobError
-from weft.files.chunk import ROWS, Chunk
+from weft.files.chunk import END, ROWS, Chunk, least_of, marks_before
 from weft.files.split import Found, Split
 from weft.filesystem import resolve
 
@@ -30,11 +33,41 @@ def find_schema(path: str) -> pa.Schema:
         return file.schema_arrow.remove_metadata()
 
 
-def find_splits(found: Found) -> list[Split]:
-    """One split per row group."""
+def find_splits(found: Found, time: str | None = None) -> list[Split]:
+    """One split per row group, with the least value of the column ``time``, if one is named."""
     with open_file(found.path) as file:
-        groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
-        return [Split(found.path, g.total_byte_size, (i,)) for i, g in enumerate(groups) if g.num_rows]
+        meta = file.metadata
+        groups = [(i, meta.row_group(i)) for i in range(meta.num_row_groups)]
+        places = [n for n in range(meta.num_columns) if meta.schema.column(n).path == time]
+        scale = _microseconds(meta.schema.column(places[0])) if len(places) == 1 else None
+        return [
+            Split(
+                found.path,
+                group.total_byte_size,
+                (i,),
+                () if time is None else (None if scale is None else _least(group.column(places[0]), scale),),
+            )
+            for i, group in groups
+            if group.num_rows
+        ]
+
+
+def _microseconds(column: pq.ColumnSchema) -> Fraction | None:
+    """How many microseconds one unit of a column of times is; None where its statistics are of no use."""
+    if column.physical_type != "INT64" or column.logical_type.type != "TIMESTAMP":
+        return None
+    units = {"milliseconds": Fraction(1000), "microseconds": Fraction(1), "nanoseconds": Fraction(1, 1000)}
+    return units.get(json.loads(column.logical_type.to_json())["timeUnit"])
+
+
+def _least(chunk: pq.ColumnChunkMetaData, scale: Fraction) -> int | None:
+    """The least time of a row group by its statistics; END where all are null, None where it is not told."""
+    statistics = chunk.statistics
+    if statistics is None:
+        return None
+    if statistics.has_min_max:
+        return floor(statistics.min_raw * scale)
+    return END if statistics.has_null_count and statistics.null_count == chunk.num_values else None
 
 
 def read(split: Split, schema: pa.Schema, dictionaries: Sequence[str]) -> Iterator[Chunk]:
@@ -44,14 +77,18 @@ def read(split: Split, schema: pa.Schema, dictionaries: Sequence[str]) -> Iterat
         if missing:
             raise JobError(f"it has no column '{missing[0]}'")
         groups = range(file.num_row_groups) if split.row_groups is None else split.row_groups
-        for group in groups:
+        least = split.least or (None,) * len(groups)
+        for group, own, after in zip(groups, least, marks_before(least)):
             rows = file.metadata.row_group(group).num_rows
             # A whole row group at once where it is not much too large: a batch never crosses row groups.
             parts = max(1, round(rows / ROWS))
+            left = rows
             for batch in file.iter_batches(
                 -(-rows // parts), row_groups=[group], columns=schema.names, use_threads=False
             ):
-                yield Chunk(_typed(pa.Table.from_batches([batch]).select(schema.names), schema))
+                left -= batch.num_rows
+                table = _typed(pa.Table.from_batches([batch]).select(schema.names), schema)
+                yield Chunk(table, mark=least_of((own, after)) if left else after)
 
 
 def _typed(table: pa.Table, schema: pa.Schema) -> pa.Table:

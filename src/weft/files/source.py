@@ -6,15 +6,15 @@ import fnmatch
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 
 import pyarrow as pa
 from pyarrow import fs
 
 from weft.errors import JobError
 from weft.files import read_csv, read_json, read_parquet
-from weft.files.chunk import Chunk, regroup
+from weft.files.chunk import Chunk, least_of, marks_before, regroup
 from weft.files.read_csv import CsvOptions
 from weft.files.split import Found, Split, balance, join_row_groups
 from weft.files.types import read_schema
@@ -39,8 +39,8 @@ class Files:
     >>> folder = pathlib.Path(tempfile.mkdtemp())
     >>> _ = (folder / "a.csv").write_text("ts,price\\n2024-01-01T00:00:00Z,1.5\\nbroken\\n")
     >>> files = Files(folder, format="csv")
-    >>> [table.column("price").to_pylist() for table in files]
-    [[1.5]]
+    >>> [(chunk.table.column("price").to_pylist(), chunk.bad) for chunk in files]
+    [([1.5], 1)]
     """
 
     path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -65,19 +65,25 @@ class Files:
         several = [self.path] if isinstance(self.path, str | os.PathLike) else self.path
         object.__setattr__(self, "places", tuple(uri(p) for p in several))
 
-    def __iter__(self) -> Iterator[pa.Table]:
-        """The files' rows as tables."""
-        return self.tables(self.stream_schema().names)
+    def __iter__(self) -> Iterator[Chunk]:
+        """All rows that there are now, and what could not be read of the files."""
+        return self.chunks(self.stream_schema().names)
 
-    def tables(self, columns: Sequence[str], keys: Sequence[str] = ()) -> Iterator[pa.Table]:
-        """The rows in some columns, as tables; text columns in ``keys`` may come as dictionaries."""
-        schema = pa.schema([self.stream_schema().field(name) for name in columns])
-        shares, _ = self.splits(self.find(), 1)
-        for share in shares:
-            for chunk in self.read(share, schema, keys):
-                yield chunk.table
+    def chunks(
+        self, columns: Sequence[str], keys: Sequence[str] = (), time: str | None = None
+    ) -> Iterator[Chunk]:
+        """The rows in some columns; text columns in ``keys`` may come as dictionaries.
 
-    def arrivals(self) -> Iterator[pa.Table | None]:
+        With the column of event times, ``time``, chunks say what is unread, as far as files have statistics.
+        """
+        found = self.stream_schema()
+        for name in columns:
+            if found.names.count(name) > 1:
+                raise JobError(f"'{self}' has several columns '{name}'; name them apart")
+        schema = pa.schema([found.field(name) for name in columns])
+        return self._read_here(self.find(), schema, keys, time)
+
+    def arrivals(self) -> Iterator[Chunk | None]:
         """The rows of files as they come, and None whenever all that have come were read.
 
         >>> import tempfile, pathlib
@@ -86,7 +92,7 @@ class Files:
         >>> next(arrivals)
         >>> (folder / "a.json").write_text('{"n": 1}')
         8
-        >>> next(arrivals).column("n").to_pylist()
+        >>> next(arrivals).table.column("n").to_pylist()
         [1]
         """
         schema, taken = self.stream_schema(), set[str]()
@@ -95,11 +101,23 @@ class Files:
                 : self.max_files_per_batch
             ]
             taken |= {f.path for f in new}
-            for share in self.splits(new, 1)[0]:
-                for chunk in self.read(share, schema):
-                    yield chunk.table
+            yield from self._read_here(new, schema)
             if not new:
                 yield None
+
+    def _read_here(
+        self, files: Iterable[Found], schema: pa.Schema, keys: Sequence[str] = (), time: str | None = None
+    ) -> Iterator[Chunk]:
+        found, skipped = self._splits(files, time)
+        if skipped:
+            yield Chunk(schema.empty_table(), skipped=tuple(skipped))
+        splits = join_row_groups(found)
+        marks = marks_before([least_of(split.least or (None,)) for split in splits])
+        yield from regroup(
+            replace(chunk, mark=least_of((chunk.mark, after)))
+            for split, after in zip(splits, marks)
+            for chunk in self._read_split(split, schema, keys)
+        )
 
     def find(self) -> list[Found]:
         """All files that are there now, in order of name; JobError where there are none."""
@@ -134,39 +152,54 @@ class Files:
 
     def splits(self, files: Iterable[Found], tasks: int) -> tuple[list[list[Split]], list[str]]:
         """The share of each task, and the files left out because they cannot be read."""
+        splits, skipped = self._splits(files)
+        return [join_row_groups(share) for share in balance(splits, tasks, LEAST)], skipped
+
+    def _splits(self, files: Iterable[Found], time: str | None = None) -> tuple[list[Split], list[str]]:
+        """What can be read apart, in order, with the least values of the column ``time`` where these are
+        known; and the files left out."""
         if self.format != "parquet":
-            return balance([Split(f.path, f.size) for f in files], tasks, LEAST), []
+            return [Split(f.path, f.size) for f in files], []
         splits: list[Split] = []
         skipped: list[str] = []
         with ThreadPoolExecutor(16) as pool:
-            for found, result in pool.map(self._try_splits, files):
+            for found, result in pool.map(partial(self._try_splits, time=time), files):
                 if isinstance(result, Exception):
                     self._fail(found.path, result)
                     skipped.append(found.path)
                 else:
                     splits += result
-        return [join_row_groups(share) for share in balance(splits, tasks, LEAST)], skipped
+        return splits, skipped
 
     def read(self, share: Iterable[Split], schema: pa.Schema, keys: Sequence[str] = ()) -> Iterator[Chunk]:
         """The rows of a task's share, in large chunks; text columns in ``keys`` may come as dictionaries."""
         return regroup(chunk for split in share for chunk in self._read_split(split, schema, keys))
 
     def _read_split(self, split: Split, schema: pa.Schema, keys: Sequence[str]) -> Iterator[Chunk]:
+        rows = bad = 0
         try:
-            if self.format == "parquet":
-                text = [k for k in keys if k in schema.names and pa.types.is_string(schema.field(k).type)]
-                yield from read_parquet.read(split, schema, text)
-            elif self.format == "csv":
-                yield from read_csv.read(split, schema, self._csv())
-            else:
-                yield from read_json.read(split, schema)
+            for chunk in self._chunks_of(split, schema, keys):
+                rows, bad = rows + chunk.table.num_rows, bad + chunk.bad
+                yield chunk
         except UNREADABLE as error:
             self._fail(split.path, error)
             yield Chunk(schema.empty_table(), skipped=(split.path,))
+            return
+        if bad and not rows:
+            # Bad rows stop no stream; but a file without any other is one that was left out.
+            yield Chunk(schema.empty_table(), skipped=(split.path,))
 
-    def _try_splits(self, found: Found) -> tuple[Found, list[Split] | Exception]:
+    def _chunks_of(self, split: Split, schema: pa.Schema, keys: Sequence[str]) -> Iterator[Chunk]:
+        if self.format == "parquet":
+            text = [k for k in keys if k in schema.names and pa.types.is_string(schema.field(k).type)]
+            return read_parquet.read(split, schema, text)
+        if self.format == "csv":
+            return read_csv.read(split, schema, self._csv())
+        return read_json.read(split, schema)
+
+    def _try_splits(self, found: Found, time: str | None) -> tuple[Found, list[Split] | Exception]:
         try:
-            return found, read_parquet.find_splits(found)
+            return found, read_parquet.find_splits(found, time)
         except UNREADABLE as error:
             return found, error
 

@@ -20,11 +20,15 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A file, or some of the row groups of a Parquet file; ``weight`` in bytes."""
+    """A file, or some of the row groups of a Parquet file; ``weight`` in bytes.
+
+    ``least`` has the least event time of each row group in microseconds, None where it is not known.
+    """
 
     path: str
     weight: int
     row_groups: tuple[int, ...] | None = None
+    least: tuple[int | None, ...] = ()
 
 
 def balance(splits: Sequence[Split], tasks: int, least: int) -> list[list[Split]]:
@@ -52,14 +56,20 @@ def balance(splits: Sequence[Split], tasks: int, least: int) -> list[list[Split]
 def join_row_groups(splits: Sequence[Split]) -> list[Split]:
     """Neighbouring splits of one file as one, so that it is opened once.
 
-    >>> join_row_groups([Split("a", 1, (0,)), Split("a", 2, (1,)), Split("b", 1)])
-    [Split(path='a', weight=3, row_groups=(0, 1)), Split(path='b', weight=1, row_groups=None)]
+    >>> joined = join_row_groups([Split("a", 1, (0,)), Split("a", 2, (1,)), Split("b", 1)])
+    >>> [(split.path, split.row_groups) for split in joined]
+    [('a', (0, 1)), ('b', None)]
     """
     joined: list[Split] = []
     for split in splits:
         last = joined[-1] if joined else None
         if last and last.path == split.path and last.row_groups is not None and split.row_groups is not None:
-            joined[-1] = Split(last.path, last.weight + split.weight, (*last.row_groups, *split.row_groups))
+            joined[-1] = Split(
+                last.path,
+                last.weight + split.weight,
+                (*last.row_groups, *split.row_groups),
+                (*last.least, *split.least),
+            )
         else:
             joined.append(split)
     return joined

@@ -151,7 +151,7 @@ class Chain(Sliced[Pairs]):
         blocks, self._gathered = self._gathered, []
         self.counts.tried += sum(b.later.size for b in blocks)
         if blocks and self.program.residual is not None:
-            rows = Evaluator(self._joined(blocks, self.program.tested), strict=self.program.strict)
+            rows = self.program.evaluator(self._joined(blocks, self.program.tested))
             good = np.flatnonzero(rows.mask(self.program.residual))
             self.counts.bad += rows.bad
             ends = np.cumsum([b.later.size for b in blocks])

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from weft.engine.partial import read_times
+from weft.engine.partial import Seen, read_times
+from weft.engine.watermark import IN_ORDER, StepClock, TimeRules, latest_times
+from weft.files import Chunk
+from weft.files.chunk import Origins
 
 
 class Timed(NamedTuple):
@@ -18,45 +22,70 @@ class Timed(NamedTuple):
     table: pa.RecordBatch
 
 
+def admit(
+    table: pa.Table, time: str, watermark: int | None, limit: int | None = None, origins: Origins = ()
+) -> tuple[Timed, Seen]:
+    """The rows of a batch that the watermark before it has not passed, in order of time, and its counts.
+
+    Rows after the ``limit`` are ahead of the clock: they are let in, and not believed.
+
+    >>> batch = pa.table({"ts": pa.array([3, 1, None, 9], pa.timestamp("us"))})
+    >>> timed, seen = admit(batch, "ts", watermark=2, limit=5)
+    >>> timed.times.tolist(), seen.late, seen.untimed, seen.ahead, seen.max_time
+    ([3, 9], 1, 1, 1, 3)
+    """
+    batch = one_batch(table)
+    times, keep = read_times(batch.column(time))
+    places = np.flatnonzero(keep) if keep.size else np.arange(times.size)
+    timed = times[places]
+    latest = latest_times(times, keep, origins, limit)
+    ahead = timed[timed > limit] if limit is not None else timed[:0]
+    untimed, late = times.size - places.size, 0
+    if watermark is not None:
+        in_time = places[timed >= watermark]
+        late = places.size - in_time.size
+        places = in_time
+    seen = Seen(
+        times.size,
+        late,
+        untimed,
+        0,
+        max(latest.values(), default=None),
+        ahead.size,
+        int(ahead.max()) if ahead.size else None,
+        latest,
+    )
+    ordered = places[np.argsort(times[places], kind="stable")]
+    if ordered.size == times.size and (ordered[1:] > ordered[:-1]).all():
+        return Timed(times, batch), seen
+    return Timed(times[ordered], batch.take(pa.array(ordered))), seen
+
+
 @dataclass
 class Clock:
-    """What is known of one stream's time: rows more than ``lateness`` behind the latest are late.
+    """The time of one stream, kept from batch to batch: a batch is judged by what came before it.
 
-    A batch is judged by what came before it. The watermark is the least time that later rows can have.
+    ``watermark`` is the least time that later rows can have.
+
+    >>> clock = Clock("ts", TimeRules(lateness=1))
+    >>> batch = Chunk(pa.table({"ts": pa.array([3, 1, None], pa.timestamp("us"))}))
+    >>> clock.admit(batch, now=0)[0].times.tolist(), clock.watermark, clock.seen.untimed
+    ([1, 3], 2, 1)
     """
 
     time: str
-    lateness: int = 0
+    rules: TimeRules = IN_ORDER
     watermark: int | None = None
-    rows: int = 0
-    late: int = 0
-    untimed: int = 0
+    seen: Seen = field(default_factory=Seen)
+    heard: Mapping[str, int] = field(default_factory=dict)
 
-    def admit(self, table: pa.Table) -> Timed:
-        """The rows of a batch that are in time, in order, and the watermark moved.
-
-        >>> clock = Clock("ts")
-        >>> batch = pa.table({"ts": pa.array([3, 1, None], pa.timestamp("us"))})
-        >>> clock.admit(batch).times.tolist(), clock.watermark, clock.untimed
-        ([1, 3], 3, 1)
-        """
-        batch = one_batch(table)
-        times, keep = read_times(batch.column(self.time))
-        self.rows += times.size
-        places = np.flatnonzero(keep) if keep.size else np.arange(times.size)
-        self.untimed += times.size - places.size
-        latest = int(times[places].max()) if places.size else None
-        if self.watermark is not None:
-            in_time = places[times[places] >= self.watermark]
-            self.late += places.size - in_time.size
-            places = in_time
-        if latest is not None:
-            now = latest - self.lateness
-            self.watermark = now if self.watermark is None else max(self.watermark, now)
-        ordered = places[np.argsort(times[places], kind="stable")]
-        if ordered.size == times.size and (ordered[1:] > ordered[:-1]).all():
-            return Timed(times, batch)
-        return Timed(times[ordered], batch.take(pa.array(ordered)))
+    def admit(self, chunk: Chunk, now: int) -> tuple[Timed, Seen]:
+        """The rows of a chunk that are in time, in order, its counts, and the watermark moved."""
+        step = StepClock(self.rules, now, self.watermark, self.seen.latest, self.heard)
+        timed, seen = admit(chunk.table, self.time, self.watermark, step.limit, chunk.origins)
+        self.watermark = step.watermark_after(seen.latest, chunk.unread, chunk.mark)
+        self.heard, self.seen = step.heard_after(seen.latest), self.seen + seen
+        return timed, seen
 
 
 def one_batch(table: pa.Table) -> pa.RecordBatch:

@@ -9,12 +9,13 @@ from typing import Any
 import pyarrow as pa
 
 from weft.engine.changes import Change, Changes, moment
-from weft.engine.compile import check_names, compile_plan
+from weft.engine.compile import compile_plan
 from weft.engine.due import NEVER
 from weft.engine.history import first_start, origin_of
 from weft.engine.program import Origin, Program
 from weft.engine.registry import check_defined, joined, read_one
 from weft.errors import CheckpointError, JobError, QueryError, WeftError
+from weft.expr import UTC
 from weft.join_builder import JoinBuilder
 from weft.joins.explain import choose_ends
 from weft.joins.feeds import fed, feed_schema, feeding
@@ -24,6 +25,7 @@ from weft.joins.program import JoinProgram, compile_joins
 from weft.joins.rates import Costs, Rates, assumed, calibrated
 from weft.joins.rows import OWN
 from weft.joins.state import Joins, Marks
+from weft.names import check_names
 from weft.optimize import LivePlanner
 from weft.query import RESULT_TIME, JoinQuery, Query, columns_of
 from weft.query_json import join_from_dict, join_to_dict
@@ -59,6 +61,7 @@ class Streams:
     buckets: int = 1
     shape: str | float = "mem-opt"
     costs: Costs = field(default_factory=calibrated)
+    zone: str = UTC
 
     def joins(
         self,
@@ -151,21 +154,17 @@ class Streams:
         }
 
     def _programs(self, queries: Sequence[JoinQuery]) -> tuple[JoinProgram, ...]:
-        check_names(queries)
+        check_names(queries, self.schemas)
         for query in queries:
-            for stream in query.streams:
-                if stream not in self.schemas:
-                    raise QueryError(
-                        f"there is no source of the stream {stream!r}",
-                        query=query.name,
-                        hint=f"given are {', '.join(self.schemas)}",
-                    )
             # One by one, so that an error names the query.
-            compile_joins([member(query)], self.schemas, self.times, self.strict)
+            self._compiled([member(query)])
         groups: dict[Key, list[Member]] = {}
         for each in merged(feeding(member(query)) for query in queries):
             groups.setdefault(each.key, []).append(each)
-        return tuple(compile_joins(some, self.schemas, self.times, self.strict) for some in groups.values())
+        return tuple(map(self._compiled, groups.values()))
+
+    def _compiled(self, members: Sequence[Member]) -> JoinProgram:
+        return compile_joins(members, self.schemas, self.times, self.strict, self.zone)
 
     def _read(self, programs: Sequence[JoinProgram]) -> dict[str, pa.Schema]:
         """The columns that are read of each stream, in order of name."""
@@ -195,8 +194,9 @@ class Streams:
             for query in each.aggregates
         ]
         schema = feed_schema(programs)
+        plan = self.planner(asked)
         return compile_plan(
-            self.planner(asked), schema, RESULT_TIME, self.strict, self.buckets, origins, version
+            plan, schema, RESULT_TIME, self.strict, self.buckets, origins, version, zone=self.zone
         )
 
     def _origins(
@@ -238,7 +238,7 @@ class Streams:
             if not frozenset[str]().union(*read) <= old.read:
                 since = at.latest + max(each.ranges)  # kept rows lack what it reads
             plan = self.planner.alone(fed(query, line.id))
-            alone = compile_plan(plan, schema, RESULT_TIME, self.strict, self.buckets)
+            alone = compile_plan(plan, schema, RESULT_TIME, self.strict, self.buckets, zone=self.zone)
             origin = origin_of(alone, before.results, at.latest, at.results)
         if since == NEVER:
             return origin
@@ -285,7 +285,7 @@ class JoinRegistry(Changes[JoinQuery, Joins, JoinQuery]):
         streams: Streams,
         accept: Callable[[Mapping[str, pa.Schema]], None] | None = None,
     ) -> None:
-        super().__init__(joins, accept)
+        super().__init__(joins, accept, streams.schemas)
         self.streams = streams
 
     def joined(self, name: str) -> Change:

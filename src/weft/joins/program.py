@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import pyarrow as pa
 
 from weft.errors import QueryError
-from weft.expr import arrow_type, check, check_predicate
+from weft.expr import UTC, Evaluator, check, check_predicate, output_type, read_zone
 from weft.joins.access import Access, choose_access, pair_schema
 from weft.joins.member import Member, check_sides
 from weft.query import RESULT_TIME, Call, Column, Expr, columns_of
@@ -28,6 +28,11 @@ class JoinProgram:
     time_type: pa.DataType
     access: Access
     strict: bool = False
+    zone: str = UTC
+
+    def evaluator(self, rows: pa.RecordBatch | pa.Table) -> Evaluator:
+        """Evaluates expressions over some rows as this program wants it."""
+        return Evaluator(rows, strict=self.strict, zone=self.zone)
 
     @property
     def sides(self) -> tuple[str, ...]:
@@ -63,18 +68,19 @@ class JoinProgram:
         pairs = pair_schema(self.sides, self.schemas)
         found = {}
         for member in self.members:
-            fields = [(o.alias, _output_type(o.expr, pairs, self.time_type.tz)) for o in member.outputs]
+            tz = self.time_type.tz
+            fields = [(o.alias, output_type(o.expr, pairs, self.zone, tz)) for o in member.outputs]
             found[member.name] = pa.schema([(RESULT_TIME, self.time_type), *fields])
         return found
 
     def with_members(self, members: Sequence[Member], streams: Mapping[str, pa.Schema]) -> JoinProgram:
         """The program of other members; what was kept of a row is kept on."""
-        made = compile_joins(members, streams, {}, self.strict)
+        made = compile_joins(members, streams, {}, self.strict, self.zone)
         kept = []
         for before, after in zip(self.schemas, made.schemas):
             extra = [f for f in after if f.name not in before.names]
             kept.append(pa.schema([*before, *extra]))
-        return JoinProgram(made.members, tuple(kept), self.time_type, made.access, self.strict)
+        return replace(made, schemas=tuple(kept), time_type=self.time_type)
 
 
 def compile_joins(
@@ -82,8 +88,13 @@ def compile_joins(
     streams: Mapping[str, pa.Schema],
     times: Mapping[str, str],
     strict: bool = False,
+    zone: str = UTC,
 ) -> JoinProgram:
-    """Check joins against their streams' schemas; ``times`` names the time column of each stream."""
+    """Check joins against their streams' schemas; ``times`` names the time column of each stream.
+
+    ``zone`` is that of local times.
+    """
+    zone = read_zone(zone)
     check_sides(members)
     first = members[0]
     schemas = []
@@ -93,22 +104,23 @@ def compile_joins(
         for each in members:
             for name in sorted(each.columns(side)):
                 with _named(each):
-                    check(Column(name), whole)
+                    check(Column(name), whole, zone)
         schemas.append(pa.schema([_plain(f) for f in whole if f.name in read]))
     pairs = pair_schema(first.sides, schemas)
     for each in members:
         with _named(each):
             for selection, stream in zip(each.selections, each.streams):
                 if selection is not None:
-                    check_predicate(selection, streams[stream])
+                    check_predicate(selection, streams[stream], zone)
             for condition in each.conditions:
-                check_predicate(condition, pairs)
+                check_predicate(condition, pairs, zone)
             for output in each.outputs:
-                check(output.expr, pairs)
+                check(output.expr, pairs, zone)
     # More than two sides have an access path at each level of a join order.
     two = len(first.sides) == 2
     access = choose_access(first.conditions, first.sides, schemas) if two else Access()
-    return JoinProgram(tuple(members), tuple(schemas), _time_type(first, streams, times), access, strict)
+    time_type = _time_type(first, streams, times)
+    return JoinProgram(tuple(members), tuple(schemas), time_type, access, strict, zone)
 
 
 def _time_type(member: Member, streams: Mapping[str, pa.Schema], times: Mapping[str, str]) -> pa.DataType:
@@ -138,11 +150,6 @@ def _time_type(member: Member, streams: Mapping[str, pa.Schema], times: Mapping[
 def _plain(field: pa.Field) -> pa.Field:
     type = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
     return pa.field(field.name, type)
-
-
-def _output_type(expr: Expr, schema: pa.Schema, tz: str | None) -> pa.DataType:
-    type = check(expr, schema)
-    return schema.field(expr.name).type if isinstance(expr, Column) else arrow_type(type, tz)
 
 
 @contextmanager

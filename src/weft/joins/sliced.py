@@ -175,7 +175,7 @@ class Sliced(ABC, Generic[W]):
         counts.rows[side] += batch.times.size
         counts.first[side] = counts.first[side] if counts.first[side] is not None else int(batch.times[0])
         counts.last[side] = max(int(batch.times[-1]), counts.last[side] or int(batch.times[-1]))
-        rows = Evaluator(batch.table, strict=self.program.strict)
+        rows = self.program.evaluator(batch.table)
         selections = list(dict.fromkeys(m.selections[side] for m in self.members))
         numbers, bits = signatures(selections, rows, batch.times.size)
         per_query = bits[:, [selections.index(m.selections[side]) for m in self.members]]
@@ -221,7 +221,7 @@ class Sliced(ABC, Generic[W]):
 
     def _outputs(self, member: Member, pairs: pa.RecordBatch, times: np.ndarray) -> pa.Table:
         schema = self.program.results[member.name]
-        rows = Evaluator(pairs, strict=self.program.strict)
+        rows = self.program.evaluator(pairs)
         made = [from_values(times, schema.field(RESULT_TIME).type, None)]
         for output, type in zip(member.outputs, schema.types[1:]):
             if isinstance(output.expr, Column):

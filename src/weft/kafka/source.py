@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -138,7 +138,8 @@ class Kafka(Ranged):
         with client.consumer(self.servers, self.options) as reader:
             for each in ranges:
                 for some in client.messages(reader, self.topic, self._there(reader, each)):
-                    yield self._checked(decode(some, self.format, schema, facts))
+                    chunk = self._checked(decode(some, self.format, schema, facts))
+                    yield replace(chunk, origins=((each.partition, chunk.table.num_rows),))
 
     def _there(self, reader: object, each: Range) -> Range:
         """The part of a range that is still there, where what is lost is to be left out."""

@@ -6,7 +6,7 @@ in the background when the running one has become too dear; by other strategies,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -38,20 +38,21 @@ class LivePlanner:
         nodes: int = 1,
         slicer: str = "pairs",
         rate: float = 1000.0,
+        streams: Collection[str] | None = None,
     ) -> None:
         self.strategy, self.technique, self.slicer = find_strategy(strategy).name, technique, slicer
-        self.nodes, self.rate = nodes, rate
+        self.nodes, self.rate, self.streams = nodes, rate, streams
         self._running: IncrementalWeaveShare | None = None
         self._known: dict[str, Query] = {}
 
     @classmethod
-    def of(cls, plan: Plan) -> LivePlanner:
+    def of(cls, plan: Plan, streams: Collection[str] | None = None) -> LivePlanner:
         """A planner that goes on from a plan in its manner."""
         strategy = plan.strategy if plan.strategy in STRATEGIES else "share-all"
         if not plan.trees:
-            return cls(strategy, nodes=plan.nodes, rate=plan.rate)
+            return cls(strategy, nodes=plan.nodes, rate=plan.rate, streams=streams)
         tree = plan.trees[0]
-        return cls(strategy, tree.technique, plan.nodes, tree.slicer, plan.rate)
+        return cls(strategy, tree.technique, plan.nodes, tree.slicer, plan.rate, streams)
 
     def __call__(self, queries: Sequence[Query]) -> Plan:
         """The plan for these queries."""
@@ -59,11 +60,16 @@ class LivePlanner:
             return Plan((), self.strategy, self.rate, self.nodes)
         if self.strategy == "incremental-weave-share":
             return self._woven(queries)
-        return plan(queries, self.rate, self.strategy, self.nodes, self.technique, self.slicer)
+        return self._plan(queries, self.strategy)
 
     def alone(self, query: Query) -> Plan:
         """The plan for one query, whatever runs."""
-        return plan([query], self.rate, "share-all", self.nodes, self.technique, self.slicer)
+        return self._plan([query], "share-all")
+
+    def _plan(self, queries: Sequence[Query], strategy: str) -> Plan:
+        return plan(
+            queries, self.rate, strategy, self.nodes, self.technique, self.slicer, streams=self.streams
+        )
 
     def _woven(self, queries: Sequence[Query]) -> Plan:
         in_time = {q.name: q for q in queries if not q.window.rows}
@@ -81,7 +87,7 @@ class LivePlanner:
         self._known = in_time
         plans = [self._placed(self._running.plan())] if in_time else []
         if in_rows:
-            plans.append(plan(in_rows, self.rate, "share-all", self.nodes, self.technique, self.slicer))
+            plans.append(self._plan(in_rows, "share-all"))
         return replace(joined(plans, queries), strategy=self.strategy)
 
     def _placed(self, woven: Plan) -> Plan:

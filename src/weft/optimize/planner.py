@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from weft.cost.price import Price, find_price
 from weft.errors import QueryError
 from weft.final import AUTO
 from weft.final import technique as find_technique
+from weft.names import check_names
 from weft.optimize.nodes.placing import to_lowest
 from weft.optimize.problem import Grouping, Problem
 from weft.optimize.registry import Strategy, find_strategy
@@ -43,13 +44,14 @@ def plan(
     groups: float = 1.0,
     options: Mapping[str, Any] | None = None,
     seed: int = 0,
+    streams: Collection[str] | None = None,
 ) -> Plan:
     """Decide what is shared: trees of queries, a technique and a node for each, and the estimated cost.
 
     ``capacities`` gives nodes of different strength instead of ``nodes`` equal ones. ``model`` prices trees
     as *separate* (each reads the stream) or *composite* (the stream is read once); by default as the strategy
     does. With ``constants`` costs are nanoseconds instead of operations, for so many ``groups`` per slice.
-    ``options`` are the strategy's own.
+    ``options`` are the strategy's own. ``streams`` are the names that FROM may have, where they are known.
 
     >>> import weft
     >>> queries = weft.sql("SELECT sum(price) AS s FROM trades [RANGE '12 min' SLIDE '5 min']")
@@ -59,6 +61,7 @@ def plan(
     chosen = tuple(window_query(q) for q in queries)
     if not chosen:
         raise QueryError("there is no query to plan")
+    check_names(chosen, streams)
     if not (rate > 0 and isfinite(rate)):
         raise QueryError(f"the rate must be positive rows per second, not {rate}")
     shares = check_capacities(nodes, capacities)

@@ -10,10 +10,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from weft.builder import QueryBuilder
-from weft.engine.final import END
 from weft.engine.program import Program
 from weft.errors import JobError
 from weft.files import Files
+from weft.files.chunk import END
 from weft.plan import Plan
 from weft.query import JoinQuery, Query
 from weft.ranges import Ranged, between
@@ -24,7 +24,7 @@ from weft.spark.job import one_task, plan_job, rows_of, run_job
 from weft.spark.payload import from_batches
 from weft.spark.prepare import check_buckets, prepare, session_of
 from weft.spark.ranges import range_rows
-from weft.spark.session import shipping
+from weft.spark.session import shipping, zone_of
 from weft.spark.step import Carried, Step
 from weft.spark.tables import CarriedTables, Sender
 from weft.spark.tasks import Input
@@ -71,6 +71,7 @@ def share(
         nodes=buckets,
         strict=strict,
         tables=beside,
+        zone=zone_of(session),
     )
     frame, input = (
         rows_of(source, program) if isinstance(source, DataFrame) else _read_by_tasks(source, session)

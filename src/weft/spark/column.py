@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 
 from weft.expr.check import compiler_for
 from weft.expr.node import Node
+from weft.expr.types import UTC
 from weft.query import Expr
 
 Build: TypeAlias = Callable[[Node, list[Column]], Column]
@@ -27,13 +28,13 @@ Build: TypeAlias = Callable[[Node, list[Column]], Column]
 _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
 
 
-def to_column(expr: Expr, schema: pa.Schema) -> Column:
-    """The Spark column of an expression over a DataFrame with this (Arrow) schema.
+def to_column(expr: Expr, schema: pa.Schema, zone: str = UTC) -> Column:
+    """The Spark column of an expression over a DataFrame with this (Arrow) schema, in the session's zone.
 
     Integers are bigint and floats double, as in ``weft.expr``; QueryError says what is wrong with an
     expression that does not fit the schema.
     """
-    return _column(compiler_for(schema).compile(expr), {})
+    return _column(compiler_for(schema, zone).compile(expr), {})
 
 
 def _column(node: Node, made: dict[Node, Column]) -> Column:

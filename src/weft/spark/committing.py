@@ -12,7 +12,7 @@ import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 import pyarrow as pa
@@ -23,6 +23,7 @@ from weft.engine.manifest import Layer, Manifest
 from weft.engine.partial import Seen
 from weft.engine.store import SliceStore
 from weft.engine.versions import Version
+from weft.engine.watermark import UNREAD, StepClock, TimeRules, flush_remark
 from weft.errors import JobError, WeftError
 from weft.progress import Progress
 from weft.sinks import Sink
@@ -68,7 +69,7 @@ class Committing(ABC, Generic[P]):
         registry: Changes[Any, P, Any],
         store: SliceStore,
         sink: Sink,
-        lateness: int,
+        rules: TimeRules,
         stream: str,
         buckets: int,
         base: tuple[Any, ...],
@@ -81,8 +82,9 @@ class Committing(ABC, Generic[P]):
         self._history = {store.last.token: store.last.seq} if store.last else {}
         self._written, self._next_version = store.version(), store.next_version()
         self._schemas: dict[str, tuple[Any, pa.Schema]] = {}
-        self._base_lateness = self._lateness = self.lateness = lateness
-        if self._written is not None and self._written.base_lateness == lateness:
+        self.rules = rules
+        self._base_lateness = self._lateness = self.lateness = rules.lateness
+        if self._written is not None and self._written.base_lateness == rules.lateness:
             # What was set while it ran holds on, unless it is now started with another.
             self.lateness = self._written.lateness
         self._carry(registry.program)
@@ -118,15 +120,20 @@ class Committing(ABC, Generic[P]):
         """The queries that the run was started with that wrote a version."""
 
     @abstractmethod
-    def _closing(self, last: Manifest | None) -> int | None:
-        """The watermark that answers all that waits; it never goes back. None where there was no row."""
+    def _closing(self, last: Manifest | None, everything: bool) -> int | None:
+        """The watermark that answers all that waits; it never goes back. None where there was no row.
+
+        ``everything`` is for a run after which none goes on: rows ahead of the clock are answered, too.
+        """
 
     @abstractmethod
     def _layers(self, last: Manifest) -> tuple[tuple[Layer, ...], ...]:
         """The layers after the last step, as this one needs them."""
 
     @abstractmethod
-    def _run(self, frame: DataFrame, input: Any, saved: Saved, until: int | None) -> Outcome:
+    def _run(
+        self, frame: DataFrame, input: Any, saved: Saved, clock: StepClock, until: int | None
+    ) -> Outcome:
         """Run the job of a step; ``until``, where given, is the watermark after it whatever the rows say."""
 
     def batch(self, batch_id: int, part: Part[P]) -> Progress | None:
@@ -138,17 +145,21 @@ class Committing(ABC, Generic[P]):
                 return None
             return self._make("batch", batch_id, part)
 
-    def flush(self) -> Progress | None:
-        """Answer all that the rows so far can be answered with; None where nothing waits."""
+    def flush(self, everything: bool = False) -> Progress | None:
+        """Answer all that the rows so far can be answered with; None where nothing waits.
+
+        ``everything`` is for a run after which none goes on, and which loses nothing by answering windows
+        that are far ahead.
+        """
         with self._lock:
             if self.stopped:
                 raise Stopped
             last = self.store.last
-            until = self._closing(last)
+            until = self._closing(last, everything)
             if last is None or until is None or until == last.watermark:
                 return None
             nothing: Part[P] = Part(lambda _: (one_task(self._session), NoRows(), ()), last.taken)
-            return self._make("flush", last.batch_id, nothing)
+            return self._make("flush", last.batch_id, nothing, everything)
 
     def stop(self) -> None:
         """Make no step after the one that is being made."""
@@ -195,7 +206,7 @@ class Committing(ABC, Generic[P]):
         }
         self.sink.open({name: schema for name, (_, schema) in self._schemas.items()}, self.stream)
 
-    def _make(self, kind: str, batch_id: int, part: Part[P]) -> Progress:
+    def _make(self, kind: str, batch_id: int, part: Part[P], everything: bool = False) -> Progress:
         began = time.perf_counter()
         last = self.store.last
         seq = last.seq + 1 if last else 1
@@ -209,8 +220,9 @@ class Committing(ABC, Generic[P]):
             layers=self._layers(last) if last else (),
             history=dict(self._history),
         )
+        clock, flushed = self._clock(seq), kind == "flush"
         listed = time.perf_counter()
-        outcome = self._run(frame, input, saved, self._closing(last) if kind == "flush" else None)
+        outcome = self._run(frame, input, saved, clock, self._closing(last, everything) if flushed else None)
         ran = time.perf_counter()
         self._deliver(outcome, saved.seq)
         delivered = time.perf_counter()
@@ -232,7 +244,27 @@ class Committing(ABC, Generic[P]):
                 "commit": done - delivered,
             },
             skipped=skipped,
+            remark=self._remark(outcome, flushed, everything),
         )
+
+    def _clock(self, seq: int) -> StepClock:
+        """What a step decides time by: where that depends on when it is made, as its first attempt had it."""
+        last = self.store.last
+        now, rules = 0, replace(self.rules, lateness=self._lateness)
+        if rules.needs_clock:
+            first = self.store.write_clock(
+                seq, {"now": round(time.time() * 1e6), "max_ahead": rules.max_ahead, "idle": rules.idle}
+            )
+            now, rules = first["now"], replace(rules, max_ahead=first["max_ahead"], idle=first["idle"])
+        if last is None:
+            return StepClock(rules, now)
+        return StepClock(rules, now, last.watermark, last.seen.get("latest", {}), last.heard)
+
+    def _remark(self, outcome: Outcome, flushed: bool, everything: bool) -> str:
+        """What a person should know of a step."""
+        if flushed:
+            return "" if everything else flush_remark(outcome.watermark)
+        return UNREAD if self._lateness is None else ""
 
     def _deliver(self, outcome: Outcome, seq: int) -> None:
         deliver_to(self.sink, outcome.results, seq)
@@ -253,6 +285,7 @@ class Committing(ABC, Generic[P]):
                 layers=self._layers_of(outcome),
                 taken=taken,
                 watermarks={**(last.watermarks if last else {}), **outcome.watermarks},
+                heard=outcome.heard,
             )
         )
         self._history[saved.token] = saved.seq

@@ -27,7 +27,8 @@ from weft.spark.tasks import BucketTask, Input, MapTask
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What a job gave: results of the queries that have any, what was seen, each bucket's report, and, where
-    asked for, late rows and those that could not be read, by the names of their tables."""
+    asked for, late rows and those that could not be read, by the names of their tables. ``heard`` says when
+    each partition, or stream, was last heard of."""
 
     results: dict[str, pa.Table]
     seen: Seen
@@ -35,6 +36,7 @@ class Outcome:
     reports: tuple[dict[str, Any], ...]
     late: Mapping[str, pa.Table] = field(default_factory=dict)
     watermarks: Mapping[str, int | None] = field(default_factory=dict)
+    heard: Mapping[str, int] = field(default_factory=dict)
 
 
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -93,4 +95,4 @@ def outcome_of(parcels: Sequence[Parcel], queries: Sequence[Query | JoinQuery]) 
     results = {queries[tag].name: pa.concat_tables(found) for tag, found in tables.items()}
     one = reports[0]  # all buckets have heard the same of the rows
     seen, marks = Seen(**one["seen"]), one.get("watermarks", {})
-    return Outcome(results, seen, one["watermark"], tuple(reports), late, marks)
+    return Outcome(results, seen, one["watermark"], tuple(reports), late, marks, one["heard"])

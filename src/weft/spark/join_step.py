@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from weft.engine.partial import Seen
+from weft.engine.watermark import StepClock, without_silent
 from weft.joins.multiway.join import MultiwayJoin
 from weft.joins.multiway.orders import Orders
 from weft.joins.state import Joins, JoinState, Marks
@@ -15,31 +16,37 @@ from weft.spark.step import Saved
 
 @dataclass(frozen=True, slots=True)
 class JoinStep:
-    """One step: the streams' watermarks before it, and where the state is kept.
+    """One step: the streams' watermarks before it, what it decides time by, and where the state is kept.
 
-    ``until``, where given, is every watermark after the step, whatever the rows say. ``results`` is the
-    watermark of the joins' results. ``orders`` are the join orders of each join of more than two streams.
+    A stream from which nothing has come for ``idle`` holds the others back no more. ``until``, where given,
+    is every watermark after the step, whatever the rows say. ``results`` is the watermark of the joins'
+    results. ``orders`` are the join orders of each join of more than two streams.
     """
 
     buckets: int
     marks: Marks
     results: int | None
-    lateness: int
+    clock: StepClock
     until: int | None
     saved: Saved
     orders: tuple[Orders | None, ...] = ()
+    idle: int | None = None
 
     def marks_after(self, seen: Mapping[str, Seen]) -> Marks:
         """The watermarks once these rows are in."""
         if self.until is not None:
             return dict.fromkeys(self.marks, self.until)
-        found = dict(self.marks)
-        for stream, some in seen.items():
-            if some.max_time is not None:
-                before = found[stream]
-                now = some.max_time - self.lateness
-                found[stream] = now if before is None else max(now, before)
-        return found
+        after = {
+            stream: replace(self.clock, watermark=mark, latest={}, heard={}).watermark_after(
+                seen[stream].latest
+            )
+            for stream, mark in self.marks.items()
+        }
+        return without_silent(after, self.heard_after(seen), self.clock.now, self.idle)
+
+    def heard_after(self, seen: Mapping[str, Seen]) -> dict[str, int]:
+        """When each stream was last heard of, once these rows are in."""
+        return self.clock.heard_after({stream: 0 for stream, some in seen.items() if some.rows})
 
 
 def state_of(joins: Joins, step: JoinStep, bucket: int) -> tuple[JoinState, str]:

@@ -15,6 +15,7 @@ from weft.engine.final import closing_time
 from weft.engine.manifest import Layer, Manifest
 from weft.engine.partial import Seen
 from weft.engine.versions import Version
+from weft.engine.watermark import StepClock
 from weft.joins.adapt import Watch, better_ends
 from weft.joins.live import JoinRegistry, Moment
 from weft.joins.member import Key
@@ -46,6 +47,9 @@ class JoinSteps(Committing[Joins]):
     their results, if there are any."""
 
     registry: JoinRegistry
+    idle: int | None = None
+    """Microseconds after which a silent stream holds the others back no more; None: it always does."""
+
     cost = 0.0  # the rates of the streams are not known
 
     @cached_property
@@ -97,24 +101,29 @@ class JoinSteps(Committing[Joins]):
         self._carried, self._results = Carried(program), Carried(program.results)
         self._watches = [Watch(each.members) for each in program.programs]
 
-    def _closing(self, last: Manifest | None) -> int | None:
+    def _closing(self, last: Manifest | None, everything: bool) -> int | None:
         """After all rows so far: no result waits for a stream that is behind."""
-        if last is None or last.seen["max_time"] is None:
+        latest = None if last is None else last.latest(everything)
+        if last is None or latest is None:
             return None
         known = [mark for stream, mark in last.watermarks.items() if stream != RESULTS and mark is not None]
-        return max(last.seen["max_time"] + 1, *known)
+        return max(latest + 1, *known)
 
     def _layers(self, last: Manifest) -> tuple[tuple[Layer, ...], ...]:
         # Joins that come later need no row for longer than those for which it counts.
         results = layers_for(self.program.results, last.layers[self.buckets :], self.store)
         return (*last.layers[: self.buckets], *results)
 
-    def _run(self, frame: DataFrame, input: Any, saved: Saved, until: int | None) -> Outcome:
+    def _run(
+        self, frame: DataFrame, input: Any, saved: Saved, clock: StepClock, until: int | None
+    ) -> Outcome:
         at = _moment(self.store.last)
         marks = {stream: at.marks.get(stream) for stream in self.program.streams}
         joined = replace(saved, layers=saved.layers[: self.buckets])
         orders = self.book.orders(self.program.programs)
-        step = JoinStep(self.buckets, marks, at.results, self._lateness, until, joined, orders)
+        # A stream that has never sent a row is silent since the first step.
+        clock = replace(clock, heard={**dict.fromkeys(marks, clock.now), **clock.heard})
+        step = JoinStep(self.buckets, marks, at.results, clock, until, joined, orders, self.idle)
         tasks: list[Task] = [RoundTask(self._carried, step, n) for n in range(self.program.rounds - 1)]
         tasks.append(JoinBucketTask(self._carried, step))
         if self.program.results.entries:
@@ -125,16 +134,18 @@ class JoinSteps(Committing[Joins]):
                 job = job.repartitionById(self.buckets, "bucket").mapInArrow(task, ROWS)
             parcels = list(from_batches([job.toArrow()]))
         if not parcels:  # Spark plans nothing at all for a frame without partitions
-            return self._run(one_task(frame.sparkSession), NoRows(), saved, until)
+            return self._run(one_task(frame.sparkSession), NoRows(), saved, clock, until)
         return self._outcome(parcels, at)
 
     def _answering(self, saved: Saved, at: Moment, until: int | None) -> BucketTask:
         """The task that answers the queries over results, whose watermark is that of all streams."""
-        if until is not None and at.latest is not None:
-            until = closing_time(self.program.results, at.latest)
+        if until is not None:
+            # Results are no later than the rows that they are of, which are before the mark.
+            until = closing_time(self.program.results, until - 1)
             until = until if at.results is None else max(until, at.results)
         mine = replace(saved, layers=saved.layers[self.buckets :], about="results")
-        return BucketTask(self._results, Step(self.buckets, at.results, 0, until, mine))
+        clock = StepClock(watermark=at.results)
+        return BucketTask(self._results, Step(self.buckets, clock, until, mine))
 
     def _outcome(self, parcels: Sequence[Parcel], at: Moment) -> Outcome:
         """What joins gave, and what the queries over their results answered."""

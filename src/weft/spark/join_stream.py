@@ -50,11 +50,12 @@ def streams_of(
     strict: bool,
     buckets: int,
     chain: str | float,
+    zone: str,
 ) -> Streams:
     """What joins of these sources are made ready for."""
     schemas = {s: _schema(s, source) for s, source in sorted(sources.items())}
     times = {s: time if isinstance(time, str) else time_of(time, s) for s in schemas}
-    return Streams(schemas, times, planner, strict, buckets, chain)
+    return Streams(schemas, times, planner, strict, buckets, chain, zone=zone)
 
 
 def registry_of(store: SliceStore, streams: Streams, base: tuple[JoinQuery, ...], sink: Sink) -> JoinRegistry:
@@ -65,10 +66,11 @@ def registry_of(store: SliceStore, streams: Streams, base: tuple[JoinQuery, ...]
         return JoinRegistry(streams.joins(base).renumbered(1), streams, accept)
     if before.joins is None:
         raise CheckpointError(f"checkpoint '{store.place}' is not of joins; use another checkpoint directory")
+    before.check_zone(streams.zone, store.place)
     streams.check(before.joins, store.place)
     running = streams.restored(before.joins, before.version, before.origins)
     registry = JoinRegistry(running, streams, accept)
-    registry.rebase(map(join_from_dict, before.joins["base"]), base)
+    registry.rebase(map(join_from_dict, before.joins["base"]), before.as_given(base))
     return registry
 
 

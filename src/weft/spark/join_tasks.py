@@ -19,9 +19,10 @@ import pyarrow as pa
 
 from weft.engine.partial import Seen, partial
 from weft.engine.sharing import total
+from weft.engine.watermark import ONLY
 from weft.files import Chunk
 from weft.joins.adapt import said_of
-from weft.joins.clock import Clock, Timed
+from weft.joins.clock import Timed, admit
 from weft.joins.feeds import feed_rows
 from weft.joins.sliced import Sliced
 from weft.joins.state import PARTS, Joins, add_layer, buckets_of, splits
@@ -63,11 +64,9 @@ class JoinMapTask:
         seen = {stream: Seen() for stream in joins.streams}
         skipped: list[str] = []
         for stream, chunk in self.input.chunks(batches, origin, joins):
-            clock = Clock(joins.times[stream], watermark=self.step.marks[stream])
-            timed = clock.admit(chunk.table)
-            latest = int(timed.times[-1]) if timed.times.size else None
-            rows = clock.rows + chunk.bad
-            seen[stream] += Seen(rows, clock.late, clock.untimed, chunk.bad, latest)
+            mark, limit = self.step.marks[stream], self.step.clock.limit
+            timed, found = admit(chunk.table, joins.times[stream], mark, limit)
+            seen[stream] += found + Seen(rows=chunk.bad, bad=chunk.bad)
             skipped += chunk.skipped
             for number, side in joins.sides[stream]:
                 yield from self._shares(chains[number], side, timed, number * PARTS + side, origin)
@@ -139,6 +138,7 @@ class JoinBucketTask:
             "seen": asdict(sum(seen.values(), Seen(bad=sum(n["bad"] for n in notes)))),
             "watermark": now,
             "watermarks": marks,
+            "heard": step.heard_after(seen),
             "state": how,
             "skipped": [name for n in notes for name in n["skipped"]],
             "choices": [],
@@ -174,7 +174,7 @@ class JoinBucketTask:
         began = time.perf_counter()
         rows = feed_rows(feeds, joins.results.schema)
         made = partial(rows, joins.results, self.step.results, self.step.buckets)
-        seen = replace(made.seen, max_time=now)
+        seen = replace(made.seen, max_time=now, latest={} if now is None else {ONLY: now})
         said: dict[str, Any] = {"seen": asdict(seen), "skipped": []}
         said["choices"] = [asdict(choice) for choice in total(made.choices)]
         said["seconds"] = time.perf_counter() - began

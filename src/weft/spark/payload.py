@@ -9,6 +9,7 @@ LATE, of late rows, and REJECTED, of those that cannot be read. The tag NOTE say
 from __future__ import annotations
 
 import json
+from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -103,10 +104,15 @@ def from_batches(batches: Iterable[pa.RecordBatch | pa.Table]) -> Iterator[Parce
 
 
 def _batch(parcels: list[Parcel]) -> pa.RecordBatch:
-    columns = {
-        "bucket": [p.bucket for p in parcels],
-        "tag": [p.tag for p in parcels],
-        "origin": [p.origin for p in parcels],
-        "payload": [memoryview(p.payload) for p in parcels],
-    }
-    return pa.RecordBatch.from_pydict(columns, schema=_SCHEMA)
+    numbers = ([getattr(p, name) for p in parcels] for name in ("bucket", "tag", "origin"))
+    payloads = pa.concat_arrays([_as_array(p.payload) for p in parcels])
+    return pa.record_batch([*(pa.array(each, pa.int32()) for each in numbers), payloads], schema=_SCHEMA)
+
+
+def _as_array(payload: pa.Buffer) -> pa.Array:
+    """An array of one value, over the payload itself.
+
+    Arrow never lets go of a memoryview that ``pa.array`` is given as a value, nor of the buffer below it.
+    """
+    bounds = pa.py_buffer(array("q", (0, payload.size)))
+    return pa.Array.from_buffers(pa.large_binary(), 1, [None, bounds, payload])

@@ -17,7 +17,7 @@ from weft.optimize import plan as make_plan
 from weft.plan import Plan
 from weft.query import JoinQuery, Query
 from weft.ranges import Ranged
-from weft.spark.session import session
+from weft.spark.session import ZONE, session
 from weft.tables import Tables
 
 
@@ -31,12 +31,14 @@ def prepare(
     nodes: int,
     strict: bool,
     tables: Tables,
+    zone: str,
 ) -> Program:
     """The program that answers the queries over the source."""
     if not isinstance(queries, Plan):
         queries = make_plan(queries, strategy=strategy, technique=technique, nodes=nodes)
     schema = columns_of(source)
-    return compile_plan(queries, schema, time, strict, nodes, tables=tables.schemas(queries.queries))
+    static = tables.schemas(queries.queries)
+    return compile_plan(queries, schema, time, strict, nodes, tables=static, zone=zone)
 
 
 def session_of(source: DataFrame | Files | Ranged, spark: SparkSession | None) -> SparkSession:
@@ -67,7 +69,7 @@ def columns_of(source: DataFrame | Files | Ranged) -> pa.Schema:
 
 def schema_of(frame: DataFrame) -> pa.Schema:
     """The Arrow types in which a DataFrame's columns arrive in Python."""
-    zone = frame.sparkSession.conf.get("spark.sql.session.timeZone")
+    zone = frame.sparkSession.conf.get(ZONE)
     fields = []
     for field in frame.schema:
         try:

@@ -22,6 +22,7 @@ def measured(
     seconds: float,
     laps: Mapping[str, float],
     skipped: tuple[str, ...],
+    remark: str = "",
 ) -> Progress:
     """The progress of a step from what its job said."""
     reports, watermark = outcome.reports, outcome.watermark
@@ -39,6 +40,8 @@ def measured(
         late=outcome.seen.late,
         untimed=outcome.seen.untimed,
         bad=outcome.seen.bad,
+        ahead=outcome.seen.ahead,
+        remark=remark,
         watermark=watermark,
         watermark_lag=None if watermark is None else time.time() - watermark / 1e6,
         results=sum(table.num_rows for table in outcome.results.values()),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import tempfile
 import threading
 import time
 from collections import deque
@@ -23,6 +22,7 @@ from weft.notebook import run_html, watch
 from weft.plan import Plan
 from weft.progress import Progress
 from weft.query import Query
+from weft.spark.claim import Claim
 from weft.spark.committing import Committing, P, Stopped
 from weft.spark.failure import surfaced, translated
 from weft.spark.sources import Batches
@@ -46,15 +46,15 @@ class Running(Background, Generic[P]):
         idle: float | None,
         close_at_end: bool,
         on_progress: Callable[[Progress], Any] | None,
-        folder: tempfile.TemporaryDirectory[str] | None,
+        claim: Claim,
     ) -> None:
         super().__init__()
         self._steps, self._batches = steps, batches
         self._idle, self._close_at_end, self._on_progress = idle, close_at_end, on_progress
-        self._folder = folder
+        self._claim = claim
         self._progress: deque[Progress] = deque(maxlen=REMEMBERED)
         self._heard = time.monotonic()
-        with surfaced():
+        with claim.taken(), surfaced():
             self._query = writer.foreachBatch(self._batch).start()
         self._watcher = threading.Thread(target=self._watch, name="weft-stream", daemon=True)
         self._watcher.start()
@@ -140,7 +140,7 @@ class Running(Background, Generic[P]):
                     self._flush()
                     self._heard = time.monotonic()
             if self._close_at_end and not self._steps.stopped:
-                self._flush()
+                self._flush(everything=not self._claim.is_kept)
         except Stopped:
             pass
         except Exception as error:
@@ -150,8 +150,8 @@ class Running(Background, Generic[P]):
         finally:
             self._finish()
 
-    def _flush(self) -> None:
-        progress = self._steps.flush()
+    def _flush(self, everything: bool = False) -> None:
+        progress = self._steps.flush(everything)
         if progress is not None:
             self._report(progress)
 
@@ -165,8 +165,7 @@ class Running(Background, Generic[P]):
             self._steps.close()
         except Exception as error:
             self._error = self._error or translated(error)
-        if self._folder is not None:
-            self._folder.cleanup()
+        self._claim.release()
         self._ended.set()
 
 

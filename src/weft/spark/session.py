@@ -9,14 +9,18 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
+from weft.errors import JobError
+from weft.expr import UTC, read_zone
 from weft.spark.java import provide_java
+
+ZONE = "spark.sql.session.timeZone"
 
 QUIET = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     # What fails is raised, in one line; Spark's log would put a page of Java before it.
     "spark.log.level": "FATAL",
-    "spark.sql.session.timeZone": "UTC",
+    ZONE: UTC,
 }
 
 SOCKETS = {
@@ -42,24 +46,45 @@ JOB = SHIPPING | {
 }
 
 
-def session(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
+def session(
+    master: str | None = None, conf: Mapping[str, str] | None = None, zone: str | None = None
+) -> SparkSession:
     """Get the running Spark session, or start one: quiet, in UTC, with workers of this very Python.
 
-    ``master`` is ``local[*]`` unless ``conf`` or spark-submit says otherwise.
+    ``master`` is ``local[*]`` unless ``conf`` or spark-submit says otherwise. ``zone`` is the time zone that
+    the session must have; one that runs is not changed.
     """
     running = SparkSession.getActiveSession()
-    if running is not None and master is None and not conf:
-        return running
+    if running is not None:
+        there = zone_of(running)
+        if zone is not None and read_zone(zone) != there:
+            raise JobError(
+                f"the Spark session that is running has its local times in {there}, not in {zone}; "
+                f"set its {ZONE}, or leave out zone in [stream]"
+            )
+        if master is None and not conf:
+            return running
+        zone = there
+    settings = {**_settings(master, conf or {}), **({} if zone is None else {ZONE: read_zone(zone)})}
     provide_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("weft")
-    for name, value in _settings(master, conf or {}).items():
+    for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     if running is None:
         spark.sparkContext.setLogLevel(spark.conf.get("spark.log.level") or QUIET["spark.log.level"])
     return spark
+
+
+def zone_of(spark: SparkSession) -> str:
+    """The zone of a session's local times."""
+    zone = str(spark.conf.get(ZONE))
+    try:
+        return read_zone(zone)
+    except JobError as error:
+        raise JobError(f"the session's {ZONE} cannot be used: {error}") from None
 
 
 def _settings(master: str | None, conf: Mapping[str, str]) -> dict[str, str]:

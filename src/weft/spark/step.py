@@ -12,8 +12,10 @@ from pyspark import cloudpickle
 
 from weft.engine.manifest import Layer
 from weft.engine.partial import Seen
+from weft.engine.watermark import StepClock
 
 P = TypeVar("P")
+TIMELESS = StepClock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +40,14 @@ class Saved:
 class Step:
     """One step of a stream, or the whole of a batch.
 
-    ``until``, where given, is the watermark after the step whatever the rows say. ``largest`` bounds the
+    ``clock`` is what it decides time by; ``until``, where given, is the watermark after it whatever the rows
+    say. ``largest`` bounds the
     bytes of a bucket's results; where they are more, only their size is reported. ``keep_late`` asks for the
     rows that missed a window.
     """
 
     buckets: int
-    watermark: int | None = None
-    lateness: int = 0
+    clock: StepClock = TIMELESS
     until: int | None = None
     saved: Saved | None = None
     largest: int | None = None
@@ -54,15 +56,10 @@ class Step:
     def watermark_after(self, seen: Seen) -> int | None:
         """The watermark once these rows are in: never before the last.
 
-        >>> Step(buckets=1, watermark=5, lateness=10).watermark_after(Seen(rows=1, max_time=20))
-        10
+        >>> Step(buckets=1, clock=StepClock(watermark=5)).watermark_after(Seen(rows=1, latest={"": 20}))
+        20
         """
-        if self.until is not None:
-            return self.until
-        if seen.max_time is None:
-            return self.watermark
-        now = seen.max_time - self.lateness
-        return now if self.watermark is None else max(now, self.watermark)
+        return self.clock.watermark_after(seen.latest) if self.until is None else self.until
 
 
 class Carried(Generic[P]):

@@ -17,6 +17,7 @@ from weft.engine.registry import Registry
 from weft.engine.sharing import Choice, total
 from weft.engine.store import SliceStore
 from weft.engine.versions import Version
+from weft.engine.watermark import StepClock, TimeRules
 from weft.query import Query
 from weft.sinks import Sink
 from weft.spark.committing import Committing, deliver_to
@@ -38,14 +39,14 @@ class Steps(Committing[Program]):
         registry: Registry,
         store: SliceStore,
         sink: Sink,
-        lateness: int,
+        rules: TimeRules,
         stream: str,
         base: tuple[Query, ...],
         tables: Tables,
         late: Sink | None = None,
     ) -> None:
         self.tables, self.late = tables, late
-        super().__init__(spark, registry, store, sink, lateness, stream, registry.program.buckets, base)
+        super().__init__(spark, registry, store, sink, rules, stream, registry.program.buckets, base)
         self._sender = Sender(spark, tables)
         if late is not None:
             late.open(late_tables(registry.program.schema), stream)
@@ -63,11 +64,12 @@ class Steps(Committing[Program]):
             if self.late is not None:
                 self.late.close()
 
-    def _run(self, frame: DataFrame, input: Input, saved: Saved, until: int | None) -> Outcome:
+    def _run(
+        self, frame: DataFrame, input: Input, saved: Saved, clock: StepClock, until: int | None
+    ) -> Outcome:
         step = Step(
             buckets=self.buckets,
-            watermark=self.store.last.watermark if self.store.last else None,
-            lateness=self._lateness,
+            clock=clock,
             until=until,
             saved=saved,
             keep_late=self.late is not None,
@@ -103,11 +105,12 @@ class Steps(Committing[Program]):
         super()._carry(program)
         self._carried = Carried(program)
 
-    def _closing(self, last: Manifest | None) -> int | None:
+    def _closing(self, last: Manifest | None, everything: bool) -> int | None:
         """The watermark that closes all windows of the queries there are now; it never goes back."""
-        if last is None or last.seen["max_time"] is None:
+        latest = None if last is None else last.latest(everything)
+        if last is None or latest is None:
             return None
-        until = closing_time(self.program, last.seen["max_time"])
+        until = closing_time(self.program, latest)
         return until if last.watermark is None else max(until, last.watermark)
 
     def _layers(self, last: Manifest) -> tuple[tuple[Layer, ...], ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, overload
 
@@ -13,20 +12,22 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from weft.builder import QueryBuilder
-from weft.duration import parse_duration, parse_trigger
+from weft.duration import parse_duration, parse_optional, parse_trigger
 from weft.engine import hashing
-from weft.engine.compile import check_names, compile_plan
+from weft.engine.compile import compile_plan
 from weft.engine.manifest import Manifest
 from weft.engine.program import Program
 from weft.engine.registry import Registry
 from weft.engine.resplit import split_again
 from weft.engine.store import SliceStore
+from weft.engine.watermark import TimeRules
 from weft.errors import CheckpointError, JobError
 from weft.files import Files
-from weft.filesystem import join, uri
+from weft.filesystem import join
 from weft.join_builder import JoinBuilder
 from weft.join_run import built, time_of
 from weft.joins.live import read_join
+from weft.names import check_names
 from weft.optimize import LivePlanner
 from weft.optimize.planner import window_query
 from weft.plan import Plan
@@ -34,6 +35,7 @@ from weft.progress import Progress
 from weft.query import JoinQuery, Query
 from weft.ranges import Ranged
 from weft.sinks import CheckingSink, Sink
+from weft.spark.claim import Claim
 from weft.spark.join_sources import batches_of
 from weft.spark.join_steps import JoinSteps
 from weft.spark.join_stream import JoinStream, registry_of, streams_of
@@ -41,8 +43,10 @@ from weft.spark.pace import Pace
 from weft.spark.prepare import check_buckets, columns_of, session_of
 from weft.spark.ranges import RangedBatches
 from weft.spark.run import Run
+from weft.spark.session import zone_of
 from weft.spark.sinks import as_sink
 from weft.spark.sources import Batches, FilesBatches, FrameBatches
+from weft.spark.spark_log import LOG, check_log
 from weft.spark.steps import Steps
 from weft.tables import Tables, TableSource
 
@@ -54,12 +58,12 @@ def stream(
     time: str,
     *,
     sink: Sink | Callable[..., Any],
-    lateness: str | datetime.timedelta = "0 s",
+    lateness: str | datetime.timedelta | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     trigger: str | None = None,
     buckets: int | None = None,
     idle_timeout: str | datetime.timedelta | None = None,
-    close_at_end: bool = False,
+    close_at_end: bool | None = None,
     on_progress: Callable[[Progress], Any] | None = None,
     spark: SparkSession | None = None,
     strategy: str = "share-all",
@@ -68,6 +72,7 @@ def stream(
     tables: Mapping[str, TableSource] | None = None,
     late: Sink | None = None,
     target_batch: str | datetime.timedelta | None = None,
+    max_ahead: str | datetime.timedelta | None = None,
 ) -> Run: ...
 
 
@@ -78,13 +83,13 @@ def stream(
     time: str | Mapping[str, str],
     *,
     sink: Sink | Callable[..., Any],
-    lateness: str | datetime.timedelta = "0 s",
+    lateness: str | datetime.timedelta | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     trigger: str | None = None,
     buckets: int | None = None,
     nodes: int | None = None,
     idle_timeout: str | datetime.timedelta | None = None,
-    close_at_end: bool = False,
+    close_at_end: bool | None = None,
     on_progress: Callable[[Progress], Any] | None = None,
     spark: SparkSession | None = None,
     strategy: str = "share-all",
@@ -93,6 +98,7 @@ def stream(
     tables: Mapping[str, TableSource] | None = None,
     late: Sink | None = None,
     target_batch: str | datetime.timedelta | None = None,
+    max_ahead: str | datetime.timedelta | None = None,
     chain: str | float = "mem-opt",
 ) -> Run | JoinStream: ...
 
@@ -103,13 +109,13 @@ def stream(
     time: str | Mapping[str, str],
     *,
     sink: Sink | Callable[..., Any],
-    lateness: str | datetime.timedelta = "0 s",
+    lateness: str | datetime.timedelta | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     trigger: str | None = None,
     buckets: int | None = None,
     nodes: int | None = None,
     idle_timeout: str | datetime.timedelta | None = None,
-    close_at_end: bool = False,
+    close_at_end: bool | None = None,
     on_progress: Callable[[Progress], Any] | None = None,
     spark: SparkSession | None = None,
     strategy: str = "share-all",
@@ -118,6 +124,7 @@ def stream(
     tables: Mapping[str, TableSource] | None = None,
     late: Sink | None = None,
     target_batch: str | datetime.timedelta | None = None,
+    max_ahead: str | datetime.timedelta | None = None,
     chain: str | float = "mem-opt",
 ) -> Run | JoinStream:
     """Answer all queries over a streaming DataFrame, or over files, a Kafka topic or generated rows as they
@@ -128,9 +135,13 @@ def stream(
     most rows they may keep; the last two are chosen anew when measured rates make others clearly cheaper.
 
     ``trigger`` is None (a batch as soon as the last is done), an interval such as ``"5 seconds"``, or
-    ``"available now"``: take what is there and end. Then ``close_at_end`` answers the windows still open.
+    ``"available now"``: take what is there and end. Without ``checkpoint``, state lives in a temporary folder
+    and ends with the run; then the windows still open are answered at the end, and no row is late unless a
+    ``lateness`` is given. With one, they stay open for the run that goes on; ``close_at_end`` says otherwise.
     ``idle_timeout`` answers them whenever no row has come for so long. Rows that come later for windows
-    so answered are late. Without ``checkpoint``, state lives in a temporary folder and ends with the run.
+    so answered are late. A partition of a topic (after a minute), or one of several joined streams, that has
+    been silent for the ``idle_timeout`` holds the watermark back no more. A row more than ``max_ahead`` (an
+    hour) ahead of the clock counts in its own windows and moves no watermark.
     ``tables`` are the static tables that queries join, by name; what has changed is read again before
     each batch. ``late`` is a sink for the rows that missed a window, in a table ``late``: the columns, the
     reason and the watermark then. ``target_batch`` is how long a step over files should take: each takes as
@@ -144,11 +155,13 @@ def stream(
     with a checkpoint has the queries that were there at its end; those given here are compared with those
     given at the start before, and what has changed among them changes with the first batch.
     """
+    streams: tuple[str, ...] | None = None
     if isinstance(source, Mapping):
+        streams = tuple(source)
         asked = queries.queries if isinstance(queries, Plan) else tuple(map(built, queries))
         if len(source) > 1 or any(isinstance(q, JoinQuery) for q in asked):
             _check_fit(source, tables=tables, late=late, target_batch=target_batch)
-            pace = _pace(lateness, idle_timeout, trigger, close_at_end)
+            pace = _pace(lateness, max_ahead, idle_timeout, trigger, close_at_end, checkpoint is not None)
             return _stream_joins(
                 source,
                 asked,
@@ -174,34 +187,39 @@ def stream(
     session = session_of(source, spark)
     if isinstance(source, DataFrame) and not source.isStreaming:
         raise JobError("this DataFrame is not a stream; make it with spark.readStream, or use weft.share")
-    pace = _pace(lateness, idle_timeout, trigger, close_at_end)
+    pace = _pace(lateness, max_ahead, idle_timeout, trigger, close_at_end, checkpoint is not None)
     steady = None if target_batch is None else Pace(parse_duration(target_batch, "target_batch") / 1e6)
     if steady is not None and not isinstance(source, Files):
         raise JobError("target_batch needs a source of files that weft reads itself, weft.Files")
-    kept, place = _place(checkpoint)
-    store = SliceStore(place)
+    claim = Claim(checkpoint)
+    store = _store(claim)
     if store.last is None or buckets is not None:
         buckets = check_buckets(buckets, session)
     else:
         buckets = store.last.buckets
     sink, beside = as_sink(sink, session), Tables(tables)
     base = tuple(window_query(built(q)) for q in (queries.queries if isinstance(queries, Plan) else queries))
-    check_names(base)
+    check_names(base, streams)
     given = queries if isinstance(queries, Plan) else None
-    planner = LivePlanner.of(given) if given else LivePlanner(strategy, technique, buckets)
-    program = _program(store, given, base, planner, columns_of(source), time, strict, buckets, beside)
+    planner = (
+        LivePlanner.of(given, streams)
+        if given
+        else LivePlanner(strategy, technique, buckets, streams=streams)
+    )
+    zone = zone_of(session)
+    program = _program(store, given, base, planner, columns_of(source), time, strict, buckets, beside, zone)
     accept = sink.check if isinstance(sink, CheckingSink) else None
     registry = Registry(program, planner, accept, beside.schemas)
     if store.last is not None and (store.last.buckets, store.last.hash) != (buckets, hashing.NAME):
         store.last = split_again(store, store.last, program)
     before = store.version()
     if before is not None:
-        registry.rebase(before.base, base)
-    named = store.stream if kept is None else "run"
-    steps = Steps(session, registry, store, sink, pace.lateness, named, base, beside, late)
+        registry.rebase(before.base, before.as_given(base))
+    named = store.stream if claim.is_kept else "run"
+    steps = Steps(session, registry, store, sink, pace.rules, named, base, beside, late)
     batches = _batches_of(source, session, steady)
-    writer = pace.writer(batches.frame, place)
-    return Run(writer, steps, batches, pace.idle, close_at_end, on_progress, kept)
+    writer = pace.writer(batches.frame, claim.place)
+    return Run(writer, steps, batches, pace.idle, pace.close_at_end, on_progress, claim)
 
 
 def _check_fit(source: Mapping[str, DataFrame | Files | Ranged], **unfit: object) -> None:
@@ -223,17 +241,19 @@ def _program(
     strict: bool,
     buckets: int,
     beside: Tables,
+    zone: str,
 ) -> Program:
     """What a run begins with: the queries given or, over a checkpoint, those that were there at its end."""
     before = store.version()
     if before is None:
         plan, origins, version = given or planner(base), None, 1
     else:
-        before.check(schema, time, store.place)
+        before.check(schema, time, zone, store.place)
         plan = given if given and set(base) == set(before.queries) else planner(before.queries)
         origins, version = before.origins, before.version
+    tables = beside.schemas(plan.queries)
     return compile_plan(
-        plan, schema, time, strict, buckets, origins, version, tables=beside.schemas(plan.queries)
+        plan, schema, time, strict, buckets, origins, version, None, tables, planner.streams, zone
     )
 
 
@@ -263,18 +283,21 @@ def _stream_joins(
     """``stream`` for joins."""
     session = session_of(next(iter(sources.values())), spark)
     base = tuple(map(read_join, queries))
-    check_names(base)
-    kept, place = _place(checkpoint)
-    store = SliceStore(place)
+    check_names(base, sources)
+    claim = Claim(checkpoint)
+    store = _store(claim)
+    place = claim.place
     buckets = _nodes_before(store.last, buckets, place) if store.last else check_buckets(buckets, session)
-    streams = streams_of(sources, time, LivePlanner(strategy, technique, buckets), strict, buckets, chain)
+    planner, zone = LivePlanner(strategy, technique, buckets), zone_of(session)
+    streams = streams_of(sources, time, planner, strict, buckets, chain, zone)
     delivered = as_sink(sink, session)
     registry = registry_of(store, streams, base, delivered)
     batches = batches_of(sources, session)
-    named = store.stream if kept is None else "run"
-    steps = JoinSteps(session, registry, store, delivered, pace.lateness, named, buckets, base)
-    writer = pace.writer(batches.frame, place)
-    return JoinStream(writer, steps, batches, pace.idle, pace.close_at_end, on_progress, kept)
+    named = store.stream if claim.is_kept else "run"
+    steps = JoinSteps(session, registry, store, delivered, pace.rules, named, buckets, base)
+    steps.idle = None if pace.idle is None else round(pace.idle * 1e6)
+    writer = pace.writer(batches.frame, claim.place)
+    return JoinStream(writer, steps, batches, pace.idle, pace.close_at_end, on_progress, claim)
 
 
 def _nodes(nodes: int | None, buckets: int | None) -> int | None:
@@ -300,41 +323,47 @@ def _nodes_before(last: Manifest, nodes: int | None, place: str) -> int:
 
 
 class _Pace(NamedTuple):
-    """How a stream deals with time: microseconds that rows may be late, seconds without any, the trigger."""
+    """How a stream deals with time: what moves the watermark, seconds without any row, the trigger."""
 
-    lateness: int
+    rules: TimeRules
     idle: float | None
     trigger: dict[str, Any]
     close_at_end: bool
 
     def writer(self, frame: DataFrame, place: str) -> DataStreamWriter:
         """Spark's writer of a stream over a checkpoint."""
-        writer = frame.writeStream.option("checkpointLocation", join(place, "spark"))
+        writer = frame.writeStream.option("checkpointLocation", join(place, LOG))
         return writer.trigger(**self.trigger) if self.trigger else writer
 
 
 def _pace(
-    lateness: str | datetime.timedelta,
+    lateness: str | datetime.timedelta | None,
+    max_ahead: str | datetime.timedelta | None,
     idle_timeout: str | datetime.timedelta | None,
     trigger: str | None,
-    close_at_end: bool,
+    close_at_end: bool | None,
+    goes_on: bool,
 ) -> _Pace:
-    waiting = parse_duration(lateness, "lateness")
-    idle = None if idle_timeout is None else parse_duration(idle_timeout, "idle_timeout") / 1e6
-    options = read_trigger(trigger)
-    if close_at_end and "availableNow" not in options:
+    """``goes_on`` says that there is a checkpoint, from which another run may go on."""
+    idle, options = parse_optional(idle_timeout, "idle_timeout"), read_trigger(trigger)
+    ends = "availableNow" in options
+    if close_at_end and not ends:
         raise JobError("close_at_end needs an end: set trigger='available now', or use idle_timeout")
-    return _Pace(waiting, idle, options, close_at_end)
+    closes = ends and not goes_on if close_at_end is None else close_at_end
+    rules = TimeRules.of(
+        parse_optional(lateness, "lateness"),
+        parse_optional(max_ahead, "max_ahead"),
+        idle,
+        ends=closes and not goes_on,
+    )
+    return _Pace(rules, None if idle is None else idle / 1e6, options, closes)
 
 
-def _place(
-    checkpoint: str | os.PathLike[str] | None,
-) -> tuple[tempfile.TemporaryDirectory[str] | None, str]:
-    """A folder that ends with the run where there is no checkpoint, and where the state is kept."""
-    if checkpoint is not None:
-        return None, uri(checkpoint)
-    kept = tempfile.TemporaryDirectory(prefix="weft-stream-")
-    return kept, uri(kept.name)
+def _store(claim: Claim) -> SliceStore:
+    """The state of a run; CheckpointError where Spark's log beside it is not whole."""
+    store = SliceStore(claim.place)
+    check_log(store)
+    return store
 
 
 def read_trigger(trigger: str | None) -> dict[str, Any]:

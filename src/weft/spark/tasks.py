@@ -61,14 +61,21 @@ class MapTask:
     def _parcels(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Parcel]:
         began = time.perf_counter()
         program, origin = self.program.unpack(), partition()
-        seen = Seen()
+        seen, clock = Seen(), self.step.clock
         skipped: list[str] = []
         pieces = _Gathered(program)
         choices: list[Choice] = []
         beside = self.tables.unpack(program)
         for chunk in self.input.chunks(batches, origin, program):
             made = partial(
-                chunk.table, program, self.step.watermark, self.step.buckets, beside, self.step.keep_late
+                chunk.table,
+                program,
+                clock.watermark,
+                self.step.buckets,
+                beside,
+                self.step.keep_late,
+                clock.limit,
+                chunk.origins,
             )
             seen += made.seen + Seen(rows=chunk.bad, bad=chunk.bad)
             skipped += chunk.skipped
@@ -99,7 +106,7 @@ class BucketTask:
 
     def _parcels(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Parcel]:
         program, bucket, step = self.program.unpack(), partition(), self.step
-        clock = Laps()
+        laps = Laps()
         # In a fixed order, so that a step made again gives the same floats to the last bit.
         parcels = sorted(from_batches(batches), key=lambda p: (p.tag, p.origin))
         notes = [p.note for p in parcels if p.tag == NOTE]
@@ -107,16 +114,17 @@ class BucketTask:
         pieces = [Piece(bucket, p.tag, one_batch(p.table)) for p in parcels if p.tag >= 0]
         yield from (p for p in parcels if p.tag in (LATE, REJECTED))
         watermark = step.watermark_after(seen)
-        clock.lap("gather")
+        laps.lap("gather")
         state, how = State(program, bucket), "new"
         if step.saved:
             pieces = one_piece_each(pieces, program)
-            state, how = cache.take(step.saved, bucket, step.watermark, program)
-        clock.lap("load")
+            state, how = cache.take(step.saved, bucket, step.clock.watermark, program)
+        laps.lap("load")
         spent: Counter[int] = Counter()
         state, results = final(state, pieces, watermark, program, spent)
-        clock.lap("final")
+        laps.lap("final")
         report: dict[str, Any] = {"seen": asdict(seen), "state": how, "watermark": watermark}
+        report["heard"] = step.clock.heard_after(seen.latest)
         report["skipped"] = [name for n in notes for name in n["skipped"]]
         report["choices"] = [choice for n in notes for choice in n["choices"]]
         report["map"] = max((n["seconds"] for n in notes), default=0.0)
@@ -129,8 +137,8 @@ class BucketTask:
             layers = add_layer(step.saved.place, before, made, state, named, watermark, program)
             report["layers"] = [asdict(layer) for layer in layers]
             cache.keep(step.saved, bucket, state)
-        clock.lap("save")
-        report |= {"rows": state.rows, "bytes": state.bytes, "seconds": clock.laps}
+        laps.lap("save")
+        report |= {"rows": state.rows, "bytes": state.bytes, "seconds": laps.laps}
         report["results"] = sum(table.nbytes for table in results.values())
         yield note(report, bucket=bucket, origin=bucket)
         if step.largest is None or report["results"] <= step.largest:

@@ -51,7 +51,7 @@ def cast(value: Expr, kind: str, position: Position | None) -> Literal | None:
     """The constant that a cast of a constant gives, where that is known before anything runs.
 
     >>> print(cast(Literal("2024-01-01", "string"), "timestamp", None))
-    TIMESTAMP '2024-01-01 00:00:00+00:00'
+    TIMESTAMP '2024-01-01 00:00:00'
     """
     if not isinstance(value, Literal):
         return None
@@ -98,8 +98,7 @@ def _date(text: str, kind: str, position: Position | None) -> Literal:
         moment = datetime.datetime.fromisoformat(
             text.replace(" +", "+").replace(" -", "-").replace(" Z", "Z")
         )
-        # A timestamp without a zone is in UTC.
-        moment = moment.replace(tzinfo=datetime.UTC) if moment.tzinfo is None else moment
-        return Literal(moment.astimezone(datetime.UTC), kind, position)
+        # Without a zone it is in that of the run, which is not known yet.
+        return Literal(moment.astimezone(datetime.UTC) if moment.tzinfo else moment, kind, position)
     except (ValueError, OverflowError):
         raise error from None

@@ -25,6 +25,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 COUNTED = {
     "rows": "Rows taken in.",
     "late": "Rows that missed at least one of their windows.",
+    "ahead": "Rows further ahead of the clock than is believed: they move no watermark.",
     "untimed": "Rows without an event time.",
     "bad": "Values and rows that could not be read or computed.",
 }

@@ -1,4 +1,4 @@
-"""Parts of dates and timestamps, and time zones: local time is that of the type's zone, else UTC."""
+"""Parts of dates and timestamps: local time is that of the type's zone, which is the run's."""
 
 from __future__ import annotations
 

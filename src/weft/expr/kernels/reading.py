@@ -98,7 +98,10 @@ def to_date(node: Node, arg: pa.Array) -> Result:
 
 
 def to_timestamp(node: Node, arg: pa.Array) -> Result:
-    """``yyyy[-m[-d[ h[:m[:s[.fraction][zone]]]]]]``; without a zone it is local time."""
+    """``yyyy[-m[-d[ h[:m[:s[.fraction][zone]]]]]]``; without a zone it is local time.
+
+    Where local times are wanted, those of texts with a zone are local to the node's ``param``, else UTC.
+    """
     if _only(arg, b"-0123456789 T:."):
         try:
             return in_zone(pc.cast(arg, pa.timestamp("us")), node.tz)
@@ -117,9 +120,8 @@ def to_timestamp(node: Node, arg: pa.Array) -> Result:
     local = from_values(micros, pa.timestamp("us"), valid_of(arg))
     result = in_zone(local, node.tz)
     if zoned.any():
-        result = pc.if_else(
-            from_mask(zoned), from_values(micros - offset, result.type, valid_of(arg)), result
-        )
+        instants = from_values(micros - offset, pa.timestamp("us", node.tz or node.param), valid_of(arg))
+        result = pc.if_else(from_mask(zoned), in_zone(instants, node.tz), result)
     return _checked(result, arg, from_mask(good & right))
 
 

@@ -156,7 +156,7 @@ class MultiwayJoin(Sliced[Tuples]):
         after, before = spans(tuples, level, self.bitmaps)
         if not level.keys:
             return Spans(after, before, NONE, NONE, np.ones(len(tuples), np.bool_))
-        rows = Evaluator(tuples.table, strict=self.program.strict)
+        rows = self.program.evaluator(tuples.table)
         least, most, valid = level.bounds(rows)
         if any(len(key.others) > 1 for key in level.keys):  # what is of one side was counted as it came
             self.counts.bad += rows.bad
@@ -166,7 +166,7 @@ class MultiwayJoin(Sliced[Tuples]):
         """Put gathered candidates, of many runs at once, to the conditions that are now decided."""
         done.tried += sum(block.rows.size for _, block in found)
         if level.residual is not None:
-            rows = Evaluator(_joined(tuples, level, self.program, found, level.tested), self.program.strict)
+            rows = self.program.evaluator(_joined(tuples, level, self.program, found, level.tested))
             good = np.flatnonzero(rows.mask(level.residual))
             self.counts.bad += rows.bad
             found = list(_chosen(found, good))

@@ -1,0 +1,88 @@
+"""Spark's own log below a checkpoint: what is missing from it is said, before Spark begins anew without it.
+
+metadata             the id of Spark's query
+offsets/7            up to where batch 7 goes, written before it runs
+commits/7            that it has run
+sources/0/7          the files of batch 7, of a source of files; all before are put together in 9.compact
+"""
+
+from __future__ import annotations
+
+import json
+
+from pyarrow import fs
+
+from weft.engine.store import SliceStore
+from weft.errors import CheckpointError
+from weft.filesystem import join
+
+LOG = "spark"
+OFFSETS, COMMITS, SOURCES = "offsets", "commits", "sources"
+
+
+def check_log(store: SliceStore) -> None:
+    """Raise CheckpointError where Spark's log lacks what a run that goes on from a checkpoint needs.
+
+    Without its log Spark would number batches from 0 again, and those that have been would be passed over.
+    """
+    offsets, commits = _numbers(store, OFFSETS), _numbers(store, COMMITS)
+    for begun in (max(commits, default=-1) + 1, max(offsets, default=-1)):
+        store.is_done(begun)
+    needed = set() if store.last is None else {store.last.batch_id}
+    if offsets:
+        needed |= {max(offsets), max(max(offsets) - 1, 0)}
+        if not _names(store, "metadata"):
+            raise _missing(store, "metadata")
+    for number in sorted(needed - offsets):
+        raise _missing(store, OFFSETS, str(number))
+    if offsets:
+        _check_sources(store, max(offsets))
+
+
+def _check_sources(store: SliceStore, batch: int) -> None:
+    """The files of each source of files: all since they were last put together."""
+    for source, offset in enumerate(_offsets(store, batch)):
+        last = offset.get("logOffset") if isinstance(offset, dict) else None
+        if not isinstance(last, int):
+            continue
+        names = _names(store, SOURCES, str(source))
+        together = [n for n in range(last + 1) if f"{n}.compact" in names]
+        for number in range(max(together, default=-1) + 1, last + 1):
+            if str(number) not in names:
+                raise _missing(store, SOURCES, str(source), str(number))
+
+
+def _offsets(store: SliceStore, batch: int) -> list[object]:
+    """The offset of each source at the end of a batch; nothing where Spark itself would say what is wrong."""
+    try:
+        with store.system.open_input_stream(join(store.path, LOG, OFFSETS, str(batch))) as source:
+            return [_read(line) for line in source.read().decode().splitlines()[2:]]
+    except (OSError, UnicodeDecodeError):
+        return []
+
+
+def _read(line: str) -> object:
+    try:
+        return json.loads(line)
+    except ValueError:
+        return None
+
+
+def _missing(store: SliceStore, *names: str) -> CheckpointError:
+    return CheckpointError(
+        f"'{join(store.place, LOG, *names)}' is missing, which says what Spark has read: rows would be lost "
+        f"or counted twice; restore '{LOG}' from a backup, or start again with an empty checkpoint directory"
+    )
+
+
+def _numbers(store: SliceStore, folder: str) -> set[int]:
+    return {int(name) for name in _names(store, folder) if name.isdigit()}
+
+
+def _names(store: SliceStore, *names: str) -> set[str]:
+    """The names in a folder of Spark's log; the name of a file itself; nothing where it is not there."""
+    path = join(store.path, LOG, *names)
+    info = store.system.get_file_info(path)
+    if info.type != fs.FileType.Directory:
+        return {info.base_name} if info.type == fs.FileType.File else set()
+    return {found.base_name for found in store.system.get_file_info(fs.FileSelector(path))}
