@@ -46,7 +46,7 @@ class OnSpark:
         (folder / "in").mkdir()
         self._start()
 
-    def _start(self) -> None:
+    def _start(self, buckets: int | None = None) -> None:
         story = self.story
         self.run = weft.stream(
             weft.Files(self.folder / "in", max_files_per_batch=1, schema=plain_schema(story)),
@@ -56,7 +56,7 @@ class OnSpark:
             late=self.late,
             lateness=f"{story.lateness} microseconds",
             checkpoint=self.folder / "checkpoint",
-            buckets=story.buckets,
+            buckets=buckets or (None if self.files else story.buckets),
             spark=self.spark,
             strategy=story.strategy,
             technique=story.technique,
@@ -72,7 +72,7 @@ class OnSpark:
         """Take a step."""
         if step.restart:
             self.run.stop()
-            self._start()
+            self._start(step.buckets)
         refresh(self.story, step, self.now, self.run.replace_table)
         ask(self.run, step.changes, {q.name for q in self.run.queries()})
         before = self._seq

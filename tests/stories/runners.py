@@ -24,11 +24,13 @@ from ways import forced
 import weft
 from stories.story import TIME, Row, Step, Story
 from weft import filesystem, local
-from weft.engine import layers, partial
+from weft.engine import hashing, layers, partial
 from weft.engine.changes import EPOCH
 from weft.engine.compile import compile_plan
 from weft.engine.registry import Registry
+from weft.engine.resplit import split_again
 from weft.engine.store import SliceStore
+from weft.engine.watermark import TimeRules
 from weft.errors import JobError
 from weft.files import Chunk
 from weft.local import LocalRun
@@ -335,24 +337,28 @@ class Stored:
         self.session = Session([Worker(), Worker()])
         self._start()
 
-    def _start(self) -> None:
-        """A run begins, or goes on: as ``weft.stream`` does it."""
+    def _start(self, buckets: int | None = None) -> None:
+        """A run begins, or goes on, with so many buckets from now on: as ``weft.stream`` does it."""
         story = self.story
         store, tables = SliceStore(self.place), Tables(table_sources(story, self.now))
-        buckets = store.last.buckets if store.last else story.buckets
+        buckets = buckets or (store.last.buckets if store.last else story.buckets)
         planner = LivePlanner(story.strategy, story.technique, buckets)
-        program = _program(store, None, story.queries, planner, story.schema, TIME, False, buckets, tables)
+        program = _program(
+            store, None, story.queries, planner, story.schema, TIME, False, buckets, tables, "UTC"
+        )
         registry = Registry(program, planner, None, tables.schemas)
+        if store.last is not None and (store.last.buckets, store.last.hash) != (buckets, hashing.NAME):
+            store.last = split_again(store, store.last, program)
         before = store.version()
         if before is not None:
-            registry.rebase(before.base, story.queries)
+            registry.rebase(before.base, before.as_given(story.queries))
         session: Any = self.session
         self.steps = Steps(
             session,
             registry,
             store,
             self.sink,
-            story.lateness,
+            TimeRules(story.lateness),
             store.stream,
             story.queries,
             tables,
@@ -365,7 +371,7 @@ class Stored:
         if step.restart:
             if step.fresh:
                 self.session = Session([Worker(), Worker()], self.session.chance)
-            self._start()
+            self._start(step.buckets)
         refresh(story, step, self.now, lambda *given: self.steps.tables.replace(*given, self.steps.program))
         ask(self.steps.registry, step.changes, {q.name for q in self.steps.program.queries})
         before = self.steps.store.last.seq if self.steps.store.last else 0
