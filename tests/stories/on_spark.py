@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 import weft
-from stories.runners import Delivered, Told, ask, micros, refresh, table_sources
+from stories.engine import Told, ask, micros, refresh, table_sources
+from stories.stored import Delivered
 from stories.story import TIME, Step, Story
 from weft.sinks import MemorySink
 

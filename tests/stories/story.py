@@ -32,9 +32,9 @@ class Step:
 
     ``changes`` are queries that join (in place of one of that name, if there is one) or, None, leave;
     ``tables`` are new rows of static tables. ``restart`` lets the run end and another go on, in so many
-    ``buckets`` if given, ``fresh`` the workers with it; ``dies`` is the point of the step at which the run is killed, and the step made again.
-    ``way`` forces how rows become partials. ``chance`` seeds what must change no answer: encodings, which
-    worker has which task.
+    ``buckets`` if given, ``fresh`` the workers with it; ``dies`` is the point of the step at which the run is
+    killed, and the step made again. ``way`` forces how rows become partials. ``chance`` seeds what must
+    change no answer: encodings, which worker has which task.
     """
 
     rows: tuple[Row, ...] = ()
@@ -51,8 +51,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Story:
-    """A whole case. ``engine`` is one of ``runners.ENGINES``; ``least`` are the thresholds, lowered, beyond
-    which layers are merged and buckets halved."""
+    """A whole case. ``engine`` is one of ``runners.ENGINES``, or Spark; layers beyond ``most_layers`` are
+    merged, and buckets halved that have more than ``most_cells``."""
 
     seed: str
     engine: str
