@@ -373,10 +373,12 @@ def _text(duration: int | None) -> str | None:
 
 def _spark_source(source: Any, spark: Any) -> Any:
     """The source as a stream on Spark."""
+    from weft.spark.sources import ANY_AGE
+
     if isinstance(source, FromFiles) and not source.direct:
         files = make_files(source)
         columns = spark.createDataFrame(files.stream_schema().empty_table()).schema
-        reader = spark.readStream.format(source.format).schema(columns)
+        reader = spark.readStream.format(source.format).schema(columns).option("maxFileAge", ANY_AGE)
         if source.max_files_per_batch is not None:
             reader = reader.option("maxFilesPerTrigger", source.max_files_per_batch)
         if source.format == "csv":

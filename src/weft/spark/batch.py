@@ -80,6 +80,7 @@ def share(
     sent = Sender(session, beside).carried(program)
     step = Step(buckets, until=END, largest=SMALL // buckets)
     outcome = run_job(frame, input, program, carried, step, sent)
+    _warn(outcome.reports[0]["skipped"])
     names = tuple(q.name for q in program.queries)
     sizes = [report["results"] for report in outcome.reports]
     if max(sizes) > SMALL // buckets:
@@ -100,9 +101,13 @@ def _read_by_tasks(source: Files | Ranged, spark: SparkSession) -> tuple[DataFra
         source.check(ranges)
         return range_rows(source, ranges, spark)
     shares, skipped = source.splits(source.find(), spark.sparkContext.defaultParallelism)
+    _warn(skipped)
+    return one_task(spark, len(shares)), FileRows(source, shares)
+
+
+def _warn(skipped: Iterable[str]) -> None:
     for path in skipped:
         log.warning("file '%s' cannot be read, and is left out", path)
-    return one_task(spark, len(shares)), FileRows(source, shares)
 
 
 class _Far:

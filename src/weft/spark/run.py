@@ -118,7 +118,9 @@ class Running(Background, Generic[P]):
     def _batch(self, batch: DataFrame, batch_id: int) -> None:
         """Called by Spark with each micro-batch."""
         try:
-            for part in self._batches.parts(batch, self._steps.store.taken(batch_id)):
+            if self._steps.store.is_done(batch_id):
+                return
+            for part in self._batches.parts(batch, batch_id, self._steps.store):
                 progress = self._steps.batch(batch_id, part)
                 if progress is None:
                     return
