@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from weft.builder import QueryBuilder
 from weft.duration import parse_duration
+from weft.engine.blame import Failed
 from weft.errors import JobError, QueryError
 from weft.join_builder import JoinBuilder
 from weft.join_group import JoinGroup
@@ -111,6 +112,13 @@ class JoinRun:
     def chains(self) -> list[Chain]:
         """The chains that run."""
         return [state for state in self.states if isinstance(state, Chain)]
+
+    @property
+    def errors(self) -> Failed:
+        """The queries that could not be answered any more, and why; the others have gone on."""
+        windows = [w.engine for w in self._windows if w.engine is not None]
+        engines = [*windows, *(e for group in self._joins.values() for e in group.engines.values())]
+        return {name: error for engine in engines for name, error in engine.errors.items()}
 
     def watermark(self, stream: str) -> int | None:
         """The least time that rows of a stream can still have; None before its first."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,7 +16,8 @@ import pyarrow as pa
 
 from weft.builder import QueryBuilder
 from weft.duration import parse_duration
-from weft.engine.changes import Change
+from weft.engine.blame import Failed
+from weft.engine.changes import Change, Failure
 from weft.engine.compile import compile_plan
 from weft.engine.final import END, closing_time, final
 from weft.engine.late import NAME as LATE_ROWS
@@ -90,14 +92,27 @@ def run(
             _collect(results, runner._close())
         finally:
             runner.shutdown()
-    return Results((name, _joined(program.result_schema(name), tables)) for name, tables in results.items())
+    return answered(program.result_schema, results, runner.errors)
+
+
+def answered(
+    schema_of: Callable[[str], pa.Schema], results: Mapping[str, list[pa.Table]], errors: Failed
+) -> Results:
+    """The results of queries at the end of a run, without those that failed; raises where all did."""
+    left = {name: tables for name, tables in results.items() if name not in errors}
+    if errors and not left:
+        raise next(iter(errors.values()))
+    for error in errors.values():
+        warnings.warn(f"{error}; it has no results", RuntimeWarning, stacklevel=4)
+    return Results({name: _joined(schema_of(name), tables) for name, tables in left.items()}, errors)
 
 
 class LocalRun:
     """A stream in this process: feed it batches with ``step``, end it with ``close``.
 
     ``choices`` says what the last batch shared, ``partial_seconds`` and ``tree_seconds`` the work it took.
-    ``late`` is a sink for the rows that missed a window.
+    ``late`` is a sink for the rows that missed a window. A query that cannot be answered leaves alone, and is
+    in ``failed`` from then on; in a strict program its error is raised.
 
     >>> import datetime, weft
     >>> from weft.engine.compile import compile_plan
@@ -131,6 +146,7 @@ class LocalRun:
         self.partial_seconds = 0.0
         self.tree_seconds: tuple[float, ...] = ()
         self.watermark: int | None = None
+        self.errors = Failed()
         self._registry = Registry(program, LivePlanner.of(program.plan), accept, tables=self.tables.schemas)
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="weft")
 
@@ -147,6 +163,11 @@ class LocalRun:
     def queries(self) -> tuple[Query, ...]:
         """The queries that are answered."""
         return self.program.queries
+
+    @property
+    def failed(self) -> Mapping[str, Failure]:
+        """The queries that could not be answered any more and have left, until they are replaced."""
+        return self._registry.failed
 
     def add(self, query: Query | QueryBuilder | str, name: str | None = None) -> Future[Change]:
         """Let a query (or one in SQL) join with the next batch; the future has its ``Change`` from then on.
@@ -189,17 +210,22 @@ class LocalRun:
         chunks = [table.slice(at, rows) for at in range(0, table.num_rows, rows)]
         beside = self.tables.enrichment(self.program)
 
-        def shrink(chunk: pa.Table) -> tuple[Partials, float]:
-            began = perf_counter()
-            keep_late = self.late is not None
-            made = partial(chunk, self.program, self.watermark, len(self.states), beside, keep_late)
-            return made, perf_counter() - began
+        def shrink(chunk: pa.Table) -> tuple[Partials, float, Failed]:
+            began, failed = perf_counter(), Failed()
+            keep_late, told = self.late is not None, None if self.program.strict else failed
+            made = partial(chunk, self.program, self.watermark, len(self.states), beside, keep_late, told)
+            return made, perf_counter() - began, failed
 
         pieces: list[Piece] = []
         choices: list[Choice] = []
         late: list[pa.Table] = []
         self.partial_seconds = 0.0
-        for made, seconds in self._pool.map(shrink, chunks):
+        shrunk = list(self._pool.map(shrink, chunks))
+        while any(failed for *_, failed in shrunk):
+            self._go_on_without({n: e for *_, failed in shrunk for n, e in failed.items()})
+            beside = self.tables.enrichment(self.program)
+            shrunk = list(self._pool.map(shrink, chunks))
+        for made, seconds, _ in shrunk:
             self.partial_seconds += seconds
             self.seen += made.seen
             pieces += made.pieces
@@ -269,18 +295,30 @@ class LocalRun:
             self.late.close()
         self._pool.shutdown(wait=False)
 
-    def _change(self) -> None:
-        """Carry the state over to the queries asked for."""
+    def _change(self) -> bool:
+        """Carry the state over to the queries asked for; whether there were any."""
         program = self._registry.fold(self.seen, self.watermark)
-        if program is not None:
-            self.states = list(self._pool.map(Migration(self.program.layout, program).state, self.states))
-            self._registry.commit(program)
+        if program is None:
+            return False
+        self.states = list(self._pool.map(Migration(self.program.layout, program).state, self.states))
+        self._registry.commit(program)
+        return True
+
+    def _go_on_without(self, failed: Failed) -> None:
+        """Let queries leave that cannot be answered any more; the others keep what they have."""
+        self.errors |= failed
+        self._registry.fail({name: str(error) for name, error in failed.items()})
+        if not self._change():
+            raise next(iter(failed.values()))
 
     def _final(self, pieces: Sequence[Piece], watermark: int | None) -> dict[str, list[pa.Table]]:
+        failed = Failed()
+
         def answer(state: State) -> tuple[dict[str, pa.Table], Counter[int]]:
             mine = [p for p in pieces if p.bucket == state.bucket]
             spent: Counter[int] = Counter()
-            return final(state, mine, watermark, self.program, spent)[1], spent
+            told = None if self.program.strict else failed
+            return final(state, mine, watermark, self.program, spent, told)[1], spent
 
         results: dict[str, list[pa.Table]] = {}
         total_spent: Counter[int] = Counter()
@@ -288,6 +326,9 @@ class LocalRun:
             total_spent += spent
             for name, table in answered.items():
                 results.setdefault(name, []).append(table)
+        if failed:
+            results = {name: tables for name, tables in results.items() if name not in failed}
+            self._go_on_without(failed)
         self.tree_seconds = tuple(total_spent[tree] / 1e9 for tree in range(len(self.program.trees)))
         if self.state_rows > MOST_CELLS * len(self.states):
             self._halve()

@@ -19,7 +19,8 @@ class Progress:
     had no event time, ``bad`` counts values and rows that could not be read or computed. ``batch_id`` is
     Spark's number of the batch. ``sharing`` says how rows became partials, group-by by group-by.
     ``partial_seconds`` and ``tree_seconds`` are work, added up over all tasks: what making partials of the
-    rows took, and what answering the windows of each tree of the plan did.
+    rows took, and what answering the windows of each tree of the plan did. ``failed`` are the queries that
+    could not be answered, in this step or one before, and why: they have left, until they are replaced.
     """
 
     seq: int
@@ -44,3 +45,4 @@ class Progress:
     sharing: tuple[Choice, ...] = ()
     partial_seconds: float = 0.0
     tree_seconds: tuple[float, ...] = ()
+    failed: Mapping[str, str] = field(default_factory=dict)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from html import escape
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from weft.errors import WeftError
 from weft.notebook import html_table
 
 if TYPE_CHECKING:
@@ -22,7 +25,26 @@ class Results(dict[str, pa.Table]):
     >>> results = Results(n=pa.table({"window_end": [60], "n": [7]}))
     >>> results["n"].num_rows, results.pandas()["n"]["n"].tolist(), results.polars()["n"]["n"].to_list()
     (1, [7], [7])
+
+    ``failed`` are the queries that could not be answered, each with its error: it is raised wherever their
+    results are asked for.
     """
+
+    def __init__(
+        self,
+        tables: Mapping[str, pa.Table] | Iterable[tuple[str, pa.Table]] = (),
+        failed: Mapping[str, WeftError] | None = None,
+        **more: pa.Table,
+    ) -> None:
+        super().__init__(tables, **more)
+        self.failed = dict(failed or {})
+
+    def __missing__(self, name: str) -> pa.Table:
+        raise self.failed[name] if name in self.failed else KeyError(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The results of a query, or something else where there is no such query."""
+        return self[name] if name in self or name in self.failed else default
 
     def pandas(self) -> dict[str, pd.DataFrame]:
         """The results as pandas DataFrames."""
@@ -43,4 +65,5 @@ class Results(dict[str, pa.Table]):
             parts.append(html_table(table.column_names, [list(row.values()) for row in rows], count))
         if len(self) > QUERIES:
             parts.append(f"<p>and {len(self) - QUERIES} more queries</p>")
+        parts += [f"<p>{escape(str(error))}</p>" for error in self.failed.values()]
         return "".join(parts) or "<p>no query</p>"

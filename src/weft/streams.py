@@ -11,7 +11,7 @@ import pyarrow as pa
 from weft import local
 from weft.errors import JobError
 from weft.join_run import Asked, JoinRun, built, time_of
-from weft.local import as_batches
+from weft.local import answered, as_batches
 from weft.plan import Plan
 from weft.query import Query
 from weft.results import Results
@@ -97,10 +97,8 @@ def _run_all(runner: JoinRun, batches: Mapping[str, Batch | Iterable[Batch]]) ->
                 results[name].append(table)
         for name, table in runner.close().items():
             results[name].append(table)
-        schemas = {name: runner.result_schema(name) for name in runner.names}
+        errors = runner.errors
+        schemas = {name: runner.result_schema(name) for name in runner.names if name not in errors}
     finally:
         runner.shutdown()
-    return Results(
-        (name, pa.concat_tables([schemas[name].empty_table(), *tables]).combine_chunks())
-        for name, tables in results.items()
-    )
+    return answered(schemas.__getitem__, results, errors)

@@ -7,19 +7,21 @@ data, and the layout of the state that was written under them, as long as some o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 
+from weft.engine.changes import Failure
 from weft.engine.layout import Layout
 from weft.engine.manifest import seal, unseal
 from weft.engine.program import Origin, Program
 from weft.errors import CheckpointError, QueryError
 from weft.filesystem import join, resolve
-from weft.query import Query
-from weft.query_json import query_from_dict, query_to_dict
+from weft.query import JoinQuery, Query
+from weft.query_json import join_from_dict, join_to_dict, query_from_dict, query_to_dict
 
 REGISTRY = "registry"
 
@@ -29,7 +31,8 @@ class Version:
     """The queries that steps from ``seq`` on are made with, and how each came; ``base`` are those that the
     run was started with. ``types`` are the columns that are read. ``lateness`` is that of the steps, and
     ``base_lateness`` the one that the run was started with. Where streams are joined, ``joins`` says how, as
-    plain data, and the queries are those over the joins' results."""
+    plain data, and the queries are those over the joins' results. ``failed`` are the queries that had to
+    leave, as data, and why."""
 
     version: int
     seq: int
@@ -42,6 +45,7 @@ class Version:
     lateness: int = 0
     base_lateness: int = 0
     joins: Mapping[str, Any] | None = None
+    failed: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -52,6 +56,7 @@ class Version:
         lateness: int = 0,
         base_lateness: int = 0,
         joins: Mapping[str, Any] | None = None,
+        failed: Mapping[str, Failure] = MappingProxyType({}),
     ) -> Version:
         """The version that a program is."""
         types = {name: str(program.schema.field(name).type) for name in program.columns}
@@ -68,7 +73,13 @@ class Version:
             lateness,
             base_lateness,
             joins,
+            {name: {"message": f.message, "query": _as_data(f.query)} for name, f in failed.items()},
         )
+
+    def failures(self) -> dict[str, Failure]:
+        """The queries that had to leave, by name."""
+        read = query_from_dict if self.joins is None else join_from_dict
+        return {name: Failure(each["message"], read(each["query"])) for name, each in self.failed.items()}
 
     def check(self, schema: pa.Schema, time: str, place: str) -> None:
         """Refuse a stream of another time column, or of columns of other types."""
@@ -104,6 +115,7 @@ class Version:
                 "lateness": self.lateness,
                 "base_lateness": self.base_lateness,
                 "joins": self.joins,
+                "failed": dict(self.failed),
             },
             indent=None,
         )
@@ -125,12 +137,17 @@ class Version:
                 lateness=body["lateness"],
                 base_lateness=body["base_lateness"],
                 joins=body["joins"],
+                failed=body.get("failed", {}),  # written since queries can fail alone
             )
         except (KeyError, TypeError, ValueError, QueryError) as error:
             raise CheckpointError(f"it is not a whole version of queries: {error}") from error
 
 
 _plain = lru_cache(maxsize=1 << 13)(query_to_dict)
+
+
+def _as_data(query: Query | JoinQuery) -> dict[str, Any]:
+    return join_to_dict(query) if isinstance(query, JoinQuery) else query_to_dict(query)
 
 
 def registry_file(place: str, version: int) -> str:

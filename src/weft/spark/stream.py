@@ -186,6 +186,7 @@ def stream(
     registry = Registry(program, planner, accept, beside.schemas)
     before = store.version()
     if before is not None:
+        registry.failed = before.failures()
         registry.rebase(before.base, base)
     named = store.stream if kept is None else "run"
     steps = Steps(session, registry, store, sink, pace.lateness, named, base, beside, late)

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 from pyspark import TaskContext
 
+from weft.engine.blame import Failed, blaming, using
 from weft.engine.final import final
 from weft.engine.layers import add_layer
 from weft.engine.partial import Seen, partial
@@ -65,24 +66,39 @@ class MapTask:
         skipped: list[str] = []
         pieces = _Gathered(program)
         choices: list[Choice] = []
+        failed = self.step.failed(program)
         beside = self.tables.unpack(program)
         for chunk in self.input.chunks(batches, origin, program):
             made = partial(
-                chunk.table, program, self.step.watermark, self.step.buckets, beside, self.step.keep_late
+                chunk.table,
+                program,
+                self.step.watermark,
+                self.step.buckets,
+                beside,
+                self.step.keep_late,
+                failed,
             )
+            if failed:
+                break
             seen += made.seen + Seen(rows=chunk.bad, bad=chunk.bad)
             skipped += chunk.skipped
-            pieces.add(made.pieces)
+            with blaming(program, failed):
+                pieces.add(made.pieces)
             choices += made.choices
             kept = {LATE: made.late, REJECTED: chunk.rejected} if self.step.keep_late else {}
             for tag, rows in kept.items():
                 if rows is not None:
                     yield from wrap(rows, bucket=origin % self.step.buckets, tag=tag, origin=origin)
-        said = {"seen": asdict(seen), "skipped": skipped, "seconds": time.perf_counter() - began}
+        merged: list[Piece] = []
+        if not failed:
+            with blaming(program, failed):
+                merged = pieces.merged()
+        said: dict[str, Any] = {"seen": asdict(seen), "skipped": skipped, "failed": as_messages(failed)}
+        said["seconds"] = time.perf_counter() - began
         said["choices"] = [asdict(choice) for choice in total(choices)]
         for bucket in range(self.step.buckets):
             yield note(said, bucket=bucket, origin=origin)
-        for piece in pieces.merged():
+        for piece in merged:
             yield from wrap(piece.table, bucket=piece.bucket, tag=piece.grouping, origin=origin)
 
 
@@ -106,15 +122,21 @@ class BucketTask:
         seen = sum((Seen(**n["seen"]) for n in notes), Seen())
         pieces = [Piece(bucket, p.tag, one_batch(p.table)) for p in parcels if p.tag >= 0]
         yield from (p for p in parcels if p.tag in (LATE, REJECTED))
+        messages = {name: message for n in notes for name, message in n["failed"].items()}
+        if messages:
+            yield note({"failed": messages}, bucket=bucket, origin=bucket)
+            return
         watermark = step.watermark_after(seen)
         clock.lap("gather")
         state, how = State(program, bucket), "new"
+        failed = step.failed(program)
         if step.saved:
-            pieces = one_piece_each(pieces, program)
+            with blaming(program, failed):
+                pieces = one_piece_each(pieces, program)
             state, how = cache.take(step.saved, bucket, step.watermark, program)
         clock.lap("load")
         spent: Counter[int] = Counter()
-        state, results = final(state, pieces, watermark, program, spent)
+        state, results = final(state, pieces, watermark, program, spent, failed)
         clock.lap("final")
         report: dict[str, Any] = {"seen": asdict(seen), "state": how, "watermark": watermark}
         report["skipped"] = [name for n in notes for name in n["skipped"]]
@@ -126,17 +148,26 @@ class BucketTask:
             named = (step.saved.seq, f"{step.saved.token}-{attempt()}")
             before = step.saved.layers[bucket] if step.saved.layers else ()
             made = [*pieces, *state.made]
-            layers = add_layer(step.saved.place, before, made, state, named, watermark, program)
-            report["layers"] = [asdict(layer) for layer in layers]
-            cache.keep(step.saved, bucket, state)
+            if not failed:
+                with blaming(program, failed):
+                    layers = add_layer(step.saved.place, before, made, state, named, watermark, program)
+                    report["layers"] = [asdict(layer) for layer in layers]
+            if not failed and not state.failed:
+                cache.keep(step.saved, bucket, state)
         clock.lap("save")
         report |= {"rows": state.rows, "bytes": state.bytes, "seconds": clock.laps}
         report["results"] = sum(table.nbytes for table in results.values())
+        report["failed"] = as_messages(using(program, state.failed) | (failed or {}))
         yield note(report, bucket=bucket, origin=bucket)
         if step.largest is None or report["results"] <= step.largest:
             for number, query in enumerate(program.queries):
                 if query.name in results:
                     yield from wrap(results[query.name], bucket=bucket, tag=number, origin=bucket)
+
+
+def as_messages(failed: Failed | None) -> dict[str, str]:
+    """Errors of queries as a note has them."""
+    return {name: str(error) for name, error in (failed or {}).items()}
 
 
 class _Gathered:
