@@ -178,13 +178,19 @@ def run(
         str | None, typer.Option(help="The Spark master, over the job's.", metavar="URL")
     ] = None,
 ) -> None:
-    """Run the queries of a job file over its source, into its sink."""
+    """Run the queries of a job file over its source, into its sink.
+
+    A query that cannot be answered stops alone; at the end it is named, and the exit code is 1.
+    """
     loaded = jobs.load(job)
     with Report(out) as report:
-        sink = launch.run(loaded, engine.value, report, master)
-        if isinstance(sink, MemorySink):
-            report.note(results={name: table.num_rows for name, table in sink.tables.items()})
-        report.close()
+        sink = launch.make_sink(loaded, report)
+        try:
+            launch.run(loaded, engine.value, report, master, sink)
+        finally:
+            if isinstance(sink, MemorySink) and sink.steps:
+                report.note(results={name: table.num_rows for name, table in sink.tables.items()})
+            report.close()
 
 
 @app.command()

@@ -6,7 +6,7 @@ import datetime
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, Generic
 
@@ -16,7 +16,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from weft.background import POLL, Background
 from weft.duration import parse_duration
-from weft.engine.changes import Change
+from weft.engine.changes import Change, Failure
 from weft.engine.program import Program
 from weft.notebook import run_html, watch
 from weft.plan import Plan
@@ -82,6 +82,11 @@ class Running(Background, Generic[P]):
     def program(self) -> P:
         """What runs, compiled."""
         return self._steps.program
+
+    @property
+    def failed(self) -> Mapping[str, Failure]:
+        """The queries that could not be answered any more and have left, until they are replaced."""
+        return self._steps.registry.failed
 
     def joined(self, name: str) -> Change:
         """How a query that is answered came to be: from when on it is exact."""

@@ -214,6 +214,7 @@ def stream(
         store.last = split_again(store, store.last, program)
     before = store.version()
     if before is not None:
+        registry.failed = before.failures()
         registry.rebase(before.base, before.as_given(base))
     named = store.stream if claim.is_kept else "run"
     steps = Steps(session, registry, store, sink, pace.rules, named, base, beside, late)

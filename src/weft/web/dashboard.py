@@ -73,7 +73,7 @@ def add_dashboard(api: FastAPI, served: Served, problems: dict[int | str, dict[s
     @api.get("/api/v1/summary", responses=problems)
     def list_summaries(
         search: Search = "",
-        state: Literal["", "running", "joining", "replacing", "leaving"] = "",
+        state: Literal["", "running", "joining", "replacing", "leaving", "failed"] = "",
         order: Annotated[Order, Query(description="With a - before it, from the top.")] = "name",
         offset: Offset = 0,
         limit: Limit = 25,

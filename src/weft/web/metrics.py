@@ -57,7 +57,7 @@ class _Collector:
         yield from self._queries()
 
     def _queries(self) -> Iterator[Metric]:
-        states = {"running": 0.0, "joining": 0.0, "replacing": 0.0, "leaving": 0.0}
+        states = dict.fromkeys(("running", "joining", "replacing", "leaving", "failed"), 0.0)
         for query in self.served.queries():
             states[query.state] += 1
         yield _labelled("weft_queries", "Queries by state.", "state", states)

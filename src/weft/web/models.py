@@ -48,7 +48,8 @@ class QueryAnswer(BaseModel):
     """A query and how it does."""
 
     name: str
-    state: Annotated[str, Field(description="running, joining, replacing or leaving")]
+    state: Annotated[str, Field(description="running, joining, replacing, leaving or failed")]
+    error: Annotated[str | None, Field(description="Why it failed; the others have gone on.")] = None
     since: Annotated[datetime.datetime, Field(description="When it joined, or asked to.")]
     exact_from: datetime.datetime | None
     results: Annotated[int, Field(description="Delivered since the server was started, or it joined.")]
@@ -63,7 +64,8 @@ class QuerySummary(BaseModel):
     """A query in a line."""
 
     name: str
-    state: Annotated[str, Field(description="running, joining, replacing or leaving")]
+    state: Annotated[str, Field(description="running, joining, replacing, leaving or failed")]
+    error: Annotated[str | None, Field(description="Why it failed.")] = None
     since: datetime.datetime
     exact_from: datetime.datetime | None
     window: Annotated[str, Field(description="In words.")]
@@ -263,6 +265,7 @@ def query_answer(shown: Shown, sql: str | None) -> QueryAnswer:
     return QueryAnswer(
         name=shown.name,
         state=shown.state,
+        error=shown.error,
         since=shown.since,
         exact_from=shown.joined.exact_from if shown.joined else None,
         results=shown.results,

@@ -116,6 +116,7 @@ def _summary(served: Served, shown: Shown) -> QuerySummary:
     return QuerySummary(
         name=shown.name,
         state=shown.state,
+        error=shown.error,
         since=shown.since,
         exact_from=shown.joined.exact_from if shown.joined else None,
         window=window_words(shown.query),
