@@ -7,12 +7,15 @@ STAMP   := $(VENV)/.weft-installed
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 ENGINE  ?= local
+CASES   ?= 10000
+SEED    ?= 1
 
-.PHONY: help demo test check bench flink docs docs-serve clean
+.PHONY: help demo test stories mutants check bench flink docs docs-serve clean
 
 help:
 	@echo "make demo   set up, then run about a hundred queries over generated trades on Spark"
 	@echo "make test   set up (with Chromium for the dashboard's tests), then run every test"
+	@echo "make stories [CASES=10000] [SEED=1]  set up, then seeded streams against the oracle; make mutants: the proof"
 	@echo "make check  set up, then formatting, lint, types and the direction of imports"
 	@echo "make bench  set up, then the quick form of every benchmark"
 	@echo "make flink  set up Flink in $(FLINK) for the benchmark peers (850 MB; Python 3.11 or 3.12)"
@@ -26,6 +29,14 @@ demo: $(STAMP)
 test: $(STAMP)
 	@$(BIN)/python tests/chromium.py
 	@$(BIN)/python -m pytest -n 2 --dist loadfile  # two files at a time: many tests wait for Spark
+
+# Seeded streams, each with queries, tables, changes and restarts, against the oracle.
+stories: $(STAMP)
+	@cd tests && PYTHONPATH=../src:. ../$(BIN)/python -m stories --cases $(CASES) --seed $(SEED)
+
+# Seeded bugs, each applied to a copy of the tree: the stories must find every one of them, from every seed.
+mutants: $(STAMP)
+	@$(BIN)/python tests/mutants/run.py
 
 check: $(STAMP)
 	@$(BIN)/ruff format --check .
