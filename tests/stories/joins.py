@@ -27,6 +27,7 @@ from stories.runners import SHARED_MEMORY, Delivered, Session, Worker, die_at, w
 from stories.story import Row
 from weft import filesystem
 from weft.engine.store import SliceStore
+from weft.engine.watermark import TimeRules
 from weft.joins import state as joins_state
 from weft.joins.live import Streams
 from weft.optimize import LivePlanner
@@ -205,7 +206,7 @@ class World:
         registry = registry_of(store, streams, self.base, self.sink)
         session: Any = self.session
         self.steps = JoinSteps(
-            session, registry, store, self.sink, story.lateness, "s", story.buckets, self.base
+            session, registry, store, self.sink, TimeRules(story.lateness), "s", story.buckets, self.base
         )
 
     def step(self, step: JoinStep) -> None:

@@ -29,6 +29,7 @@ from weft.engine.changes import EPOCH
 from weft.engine.compile import compile_plan
 from weft.engine.registry import Registry
 from weft.engine.store import SliceStore
+from weft.engine.watermark import TimeRules
 from weft.errors import JobError
 from weft.files import Chunk
 from weft.local import LocalRun
@@ -341,7 +342,9 @@ class Stored:
         store, tables = SliceStore(self.place), Tables(table_sources(story, self.now))
         buckets = store.last.buckets if store.last else story.buckets
         planner = LivePlanner(story.strategy, story.technique, buckets)
-        program = _program(store, None, story.queries, planner, story.schema, TIME, False, buckets, tables)
+        program = _program(
+            store, None, story.queries, planner, story.schema, TIME, False, buckets, tables, "UTC"
+        )
         registry = Registry(program, planner, None, tables.schemas)
         before = store.version()
         if before is not None:
@@ -352,7 +355,7 @@ class Stored:
             registry,
             store,
             self.sink,
-            story.lateness,
+            TimeRules(story.lateness),
             store.stream,
             story.queries,
             tables,
