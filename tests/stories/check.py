@@ -10,9 +10,10 @@ from dataclasses import replace
 import oracle
 import pyarrow as pa
 
+from stories.engine import Engine, Told
 from stories.expected import NEVER, Answers, Clock, Life, late_rows, latest_since
 from stories.failure import Failure
-from stories.runners import Engine, Told, engine_of
+from stories.runners import engine_of
 from stories.story import Step, Story
 
 TOLERANCE = 1e-9

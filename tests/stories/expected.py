@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import expr_oracle
@@ -11,22 +11,18 @@ import oracle
 
 from stories.story import TIME, Row, Step, Story
 from weft.expr import sql_type
-from weft.query import Column, Query, TableJoin, with_columns
+from weft.query import Column, Expr, Query, TableJoin, with_columns
 
 NEVER = -math.inf
 
 
 @dataclass
 class Life:
-    """A query from the step that took it to the one before which it left; exact ``since`` some time.
-
-    ``sooner`` is a bound of ours: it must not have taken longer than that.
-    """
+    """A query from the step that took it to the one before which it left; exact ``since`` some time."""
 
     query: Query
     first: int
     since: float = NEVER
-    latest: float = NEVER
     end: int | None = None
 
 
@@ -145,11 +141,11 @@ class Answers:
                     found.setdefault(step, []).extend(self._answer(bounds, held))
         return found
 
-    def _due(self, is_due: object) -> int | None:
-        """The first step of the life after which something is due."""
+    def _due(self, is_due: Callable[[float], bool]) -> int | None:
+        """The first step whose watermark makes something due, if that is in the life."""
         end = len(self.marks) if self.life.end is None else self.life.end
         for number in range(end):
-            if is_due(self.marks[number][1]):  # type: ignore[operator]
+            if is_due(self.marks[number][1]):
                 return number if number >= self.life.first else None
         return None
 
@@ -173,13 +169,13 @@ class Answers:
                 made = {TIME: row[TIME]}
                 made |= {k: row[name] for k, name in zip(asked.result_keys, asked.group_by)}
                 for expr, name in self._names.items():
-                    made[name] = expr_oracle.evaluate_row(expr, row, types)  # type: ignore[arg-type]
+                    made[name] = expr_oracle.evaluate_row(expr, row, types)
                 yield number, row[TIME], made
 
 
-def _plain(query: Query) -> tuple[Query, dict[object, str]]:
+def _plain(query: Query) -> tuple[Query, dict[Expr, str]]:
     """The query over rows that have all that it needs computed, and the names of what has to be."""
-    names: dict[object, str] = {}
+    names: dict[Expr, str] = {}
     for aggregate in query.aggregates:
         for arg in aggregate.args:
             names.setdefault(arg, f"arg {len(names)}")

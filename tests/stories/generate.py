@@ -239,7 +239,8 @@ def _steps(
             joined = [key[1:] for key in tables[name].keys]
             step = replace(step, tables={name: _static_rows(chance, joined, domains)})
         if engine != "local" and chance.random() < restarting:
-            step = replace(step, restart=True, fresh=chance.random() < 0.7)
+            buckets = chance.choice((None, None, 1, 2, 4))
+            step = replace(step, restart=True, fresh=chance.random() < 0.7, buckets=buckets)
         if engine == "stored" and chance.random() < restarting / 2:
             step = replace(step, dies=chance.choice(POINTS))
         way = chance.choice((None, *WAYS)) if forced == "any" else forced

@@ -8,10 +8,7 @@ from __future__ import annotations
 import datetime
 import math
 import random
-import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
@@ -23,9 +20,8 @@ from one_process_spark import Rows
 import weft
 from stories.failure import Failure
 from stories.generate import POINTS
-from stories.runners import SHARED_MEMORY, Delivered, Session, Worker, die_at, without_tracks
+from stories.stored import Delivered, Session, Worker, checkpoint, die_at
 from stories.story import Row
-from weft import filesystem
 from weft.engine.store import SliceStore
 from weft.engine.watermark import TimeRules
 from weft.joins import state as joins_state
@@ -250,25 +246,11 @@ def _table(rows: Sequence[Row]) -> pa.Table:
     return pa.table(columns, schema=SCHEMA)
 
 
-@contextmanager
-def world_of(story: JoinStory) -> Iterator[World]:
-    """The world of a story, ready for its first step."""
-    place = tempfile.mkdtemp(prefix="weft-story-", dir=SHARED_MEMORY)
-    try:
-        with (
-            patch.object(joins_state, "MOST_LAYERS", story.most_layers),
-            patch.object(filesystem.os, "fsync", lambda _: None),
-            without_tracks(),
-        ):
-            yield World(story, place)
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
-
-
 def tell(story: JoinStory) -> Failure | None:
     """Tell a story; what is wrong with it, if anything."""
     done = 0
-    with world_of(story) as world:
+    with checkpoint() as place, patch.object(joins_state, "MOST_LAYERS", story.most_layers):
+        world = World(story, place)
         try:
             for step in story.steps:
                 world.step(step)

@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 import weft
-from stories.runners import Delivered, Told, ask, micros, refresh, table_sources
+from stories.engine import Told, ask, micros, refresh, table_sources
+from stories.stored import Delivered
 from stories.story import TIME, Step, Story
 from weft.sinks import MemorySink
 
@@ -46,7 +47,7 @@ class OnSpark:
         (folder / "in").mkdir()
         self._start()
 
-    def _start(self) -> None:
+    def _start(self, buckets: int | None = None) -> None:
         story = self.story
         self.run = weft.stream(
             weft.Files(self.folder / "in", max_files_per_batch=1, schema=plain_schema(story)),
@@ -56,7 +57,7 @@ class OnSpark:
             late=self.late,
             lateness=f"{story.lateness} microseconds",
             checkpoint=self.folder / "checkpoint",
-            buckets=story.buckets,
+            buckets=buckets or (None if self.files else story.buckets),
             spark=self.spark,
             strategy=story.strategy,
             technique=story.technique,
@@ -72,7 +73,7 @@ class OnSpark:
         """Take a step."""
         if step.restart:
             self.run.stop()
-            self._start()
+            self._start(step.buckets)
         refresh(self.story, step, self.now, self.run.replace_table)
         ask(self.run, step.changes, {q.name for q in self.run.queries()})
         before = self._seq

@@ -89,10 +89,10 @@ def _cut(story: Story) -> Iterator[Story]:
 
 
 def _lighter(step: Step) -> Iterator[Step]:
-    plain = replace(step, restart=False, fresh=False, dies=None, way=None, tables={}, chance=0)
+    plain = replace(step, restart=False, fresh=False, buckets=None, dies=None, way=None, tables={}, chance=0)
     if plain != step:
         yield plain
-        for name in ("restart", "fresh", "dies", "way", "tables", "chance"):
+        for name in ("restart", "fresh", "buckets", "dies", "way", "tables", "chance"):
             if getattr(step, name) != getattr(plain, name):
                 yield replace(step, **{name: getattr(plain, name)})
     if step.changes:

@@ -31,10 +31,10 @@ class Step:
     """One batch, or a flush, and what happens before it.
 
     ``changes`` are queries that join (in place of one of that name, if there is one) or, None, leave;
-    ``tables`` are new rows of static tables. ``restart`` lets the run end and another go on, ``fresh`` the
-    workers with it; ``dies`` is the point of the step at which the run is killed, and the step made again.
-    ``way`` forces how rows become partials. ``chance`` seeds what must change no answer: encodings, which
-    worker has which task.
+    ``tables`` are new rows of static tables. ``restart`` lets the run end and another go on, in so many
+    ``buckets`` if given, ``fresh`` the workers with it; ``dies`` is the point of the step at which the run is
+    killed, and the step made again. ``way`` forces how rows become partials. ``chance`` seeds what must
+    change no answer: encodings, which worker has which task.
     """
 
     rows: tuple[Row, ...] = ()
@@ -43,6 +43,7 @@ class Step:
     tables: Mapping[str, tuple[Row, ...]] = field(default_factory=dict)
     restart: bool = False
     fresh: bool = False
+    buckets: int | None = None
     dies: str | None = None
     way: str | None = None
     chance: int = 0
@@ -50,8 +51,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Story:
-    """A whole case. ``engine`` is one of ``runners.ENGINES``; ``least`` are the thresholds, lowered, beyond
-    which layers are merged and buckets halved."""
+    """A whole case. ``engine`` is one of ``runners.ENGINES``, or Spark; layers beyond ``most_layers`` are
+    merged, and buckets halved that have more than ``most_cells``."""
 
     seed: str
     engine: str
@@ -171,6 +172,7 @@ def told(story: Story) -> str:
     lines += [f"{query.name}: {sql_of(query)}" for query in story.queries]
     for number, step in enumerate(story.steps):
         marks = [word for word in ("restart", "fresh", "flush") if getattr(step, word)]
+        marks += [f"{step.buckets} buckets"] * bool(step.buckets)
         marks += [f"dies: {step.dies}"] * bool(step.dies) + [f"way: {step.way}"] * bool(step.way)
         lines.append(f"step {number}{' (' + ', '.join(marks) + ')' if marks else ''}:")
         for name, query in step.changes:
