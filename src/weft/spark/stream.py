@@ -229,7 +229,7 @@ def _program(
     if before is None:
         plan, origins, version = given or planner(base), None, 1
     else:
-        before.check(schema, time, zone, store.place)
+        before.check(schema, time, store.place, zone)
         plan = given if given and set(base) == set(before.queries) else planner(before.queries)
         origins, version = before.origins, before.version
     tables = beside.schemas(plan.queries)
