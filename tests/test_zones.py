@@ -1,4 +1,4 @@
-"""One zone for a run: hours, dates, literals and texts are local to it, whatever zones columns are typed in."""
+"""One zone for a run: hours, dates, literals and texts are local to it, however columns are typed."""
 
 from __future__ import annotations
 
@@ -140,7 +140,8 @@ def test_joins_have_the_zone_of_the_run(zone: str) -> None:
 QUERIES = weft.sql(
     """
     -- name: hours
-    SELECT x, count(*) AS n, max(hour(ts)) AS h, min(minute(ts)) AS m, max(CAST(CAST(ts AS date) AS string)) AS d
+    SELECT x, count(*) AS n, max(hour(ts)) AS h, min(minute(ts)) AS m,
+           max(CAST(CAST(ts AS date) AS string)) AS d
     FROM s [RANGE '6 hours' SLIDE '3 hours'] WHERE hour(ts) BETWEEN 1 AND 20 GROUP BY x;
     -- name: since
     SELECT count(*) AS n, max(CAST(ts AS string)) AS t FROM s [RANGE '1 day']
@@ -220,10 +221,9 @@ def test_joins_of_a_job_have_its_zone(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         pq.write_table(rows("Europe/Berlin"), tmp_path / name / "1.parquet")
     sources = "".join(f'[sources.{name}]\nkind = "files"\npath = "{name}"\n' for name in "ab")
-    text = f"{sources}[stream]\ntime = 'ts'\nzone = 'Asia/Kolkata'\n[queries]\nsql = '''{JOINS.format(hour=13)}'''"
-    sink: Any = launch.run(
-        parse(f"{text}\n[sink]\nkind = 'memory'", tmp_path), "local", Report(Console(quiet=True))
-    )
+    asked = f"[queries]\nsql = '''{JOINS.format(hour=13)}'''\n[sink]\nkind = 'memory'"
+    job = parse(f"{sources}[stream]\ntime = 'ts'\nzone = 'Asia/Kolkata'\n{asked}", tmp_path)
+    sink: Any = launch.run(job, "local", Report(Console(quiet=True)))
     assert sink.tables["pairs"]["h"].to_pylist() == [13]
     assert sink.tables["counted"]["h"].to_pylist() == [13]
 

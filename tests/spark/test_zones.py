@@ -84,7 +84,7 @@ EXPRESSIONS = [
 
 
 def test_hours_equal_spark_from_1950_to_2100(spark: SparkSession) -> None:
-    """Generated instants, some of them near changes of clocks, in the north, the south, and by half an hour."""
+    """Generated instants, half of them near changes of clocks: north, south, and by half an hour."""
     rng = random.Random(20241027)
     changes = [(2024, 3, 31, 1), (2024, 10, 27, 1), (2018, 11, 4, 3), (2018, 2, 18, 2), (2024, 4, 6, 15)]
     changes += [(2024, 10, 5, 15), (2011, 12, 30, 10), (2060, 3, 28, 1), (2024, 11, 3, 6), (1965, 4, 25, 7)]

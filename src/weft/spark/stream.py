@@ -135,6 +135,9 @@ def stream(
     reason and the watermark then. ``target_batch`` is how long a step over files should take: each takes as
     many files, of those that Spark has found, as the steps before say.
 
+    Local times (``hour(ts)``, dates, literals) are those of the session's time zone, whatever the source; a
+    run that goes on with a checkpoint must have the zone that it was written with.
+
     ``nodes`` are the nodes that the state of joins is spread over, as many as buckets where not given.
 
     Queries and joins may come and go while it runs (``Run.add``, ``drop``, ``replace``). A run that goes on
