@@ -22,14 +22,15 @@ from weft.expr import Evaluator
 from weft.job import parse
 from weft.report import Report
 from weft.sinks import MemorySink
+from weft.spark.frames import frame_of
 from weft.sql import sql
 
 ZONE = "spark.sql.session.timeZone"
 EIGHT = dt.datetime(2024, 7, 1, 8, tzinfo=dt.UTC)
-HOURS = {"UTC": 8, "Europe/Berlin": 10, "America/New_York": 4, "GMT+05:30": 13}
+CLOCKS = {"UTC": "08:00", "Europe/Berlin": "10:00", "America/New_York": "04:00", "GMT+05:30": "13:30"}
 QUERY = """-- name: q
 SELECT count(*) AS n, max(hour(ts)) AS h, max(CAST(ts AS string)) AS s, max(hour(local)) AS l, max(ts) AS t
-FROM s [RANGE '1 day'] WHERE hour(ts) = {hour} AND ts = TIMESTAMP '2024-07-01 {hour:02}:00:00'"""
+FROM s [RANGE '1 day'] WHERE hour(ts) = {hour} AND ts = TIMESTAMP '2024-07-01 {clock}'"""
 
 
 @contextmanager
@@ -52,15 +53,16 @@ def test_every_source_has_the_zone_of_the_session(spark: SparkSession, tmp_path:
     """Files typed in one zone, read by weft and by Spark, and the same rows in this process."""
     files = written(tmp_path / "in")
     generated = sql("SELECT min(hour(ts)) AS h FROM s [RANGE '1 hour']")
-    for zone, hour in HOURS.items():
-        queries = sql(QUERY.format(hour=hour))
+    for zone, clock in CLOCKS.items():
+        hour = int(clock[:2])
+        queries = sql(QUERY.format(hour=hour, clock=clock))
         with session_in(spark, zone):
             frame = spark.read.parquet(str(tmp_path / "in"))
             found = [weft.share(source, queries, time="ts", spark=spark) for source in (files, frame)]
             found = [frames.to_arrow()["q"] for frames in found]
             made = weft.share(weft.Generated("trades", 10), generated, time="ts", spark=spark)
         found.append(weft.run(queries, files, time="ts", zone=zone)["q"])
-        shown = (1, hour, f"2024-07-01 {hour:02}:00:00", 8, EIGHT)
+        shown = (1, hour, f"2024-07-01 {clock}:00", 8, EIGHT)
         for table in found:
             assert [tuple(row[n] for n in "nhslt") for row in table.to_pylist()] == [shown]
         same = weft.run(generated, weft.Generated("trades", 10), time="ts", zone=zone)["q1"]["h"]
@@ -117,7 +119,7 @@ def test_hours_equal_spark_from_1950_to_2100(spark: SparkSession) -> None:
         "Asia/Kathmandu",
     ):
         with session_in(spark, zone):
-            frame = spark.createDataFrame(table)
+            frame = frame_of(table, spark)
             truth = frame.selectExpr(*(f"{e} AS c{i}" for i, e in enumerate(texts))).toArrow()
         rows = Evaluator(batch, zone=zone)
         for i, text in enumerate(texts):
