@@ -25,6 +25,7 @@ from weft import launch, sample
 from weft.cost import constants
 from weft.define import defined_in, load_aggregates
 from weft.errors import CheckpointError, JobError, QueryError, WeftError
+from weft.expr import UTC
 from weft.generated import KINDS
 from weft.job import Engine
 from weft.joins.explain import read_shape
@@ -154,7 +155,8 @@ def plan(
         _compare(compare(asked, **options), json)
         return
     made = weft.plan(asked, strategy=strategy, **options)
-    sampled = sample.sharing(made, sample.read_sample(rows), column) if rows else []
+    zone = (job.zone if job else None) or UTC
+    sampled = sample.sharing(made, sample.read_sample(rows), column, zone=zone) if rows else []
     if svg:
         _write(svg, made.to_svg())
     elif json:

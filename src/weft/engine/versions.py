@@ -112,7 +112,7 @@ class Version:
             queries if self.zone is not None or self._column_zones() - {UTC} else tuple(map(in_utc, queries))
         )
 
-    def check(self, schema: pa.Schema, time: str, zone: str, place: str) -> None:
+    def check(self, schema: pa.Schema, time: str, place: str, zone: str = UTC) -> None:
         """Refuse a stream of another time column, of columns of other types, or in another zone."""
         remedy = "use another checkpoint directory, or the same stream"
         if self.joins is not None:

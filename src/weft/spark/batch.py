@@ -55,7 +55,8 @@ def share(
 
     Every window that holds a row is answered. ``strict`` lets a value that cannot be computed stop the
     job instead of being null. ``spark`` is the session for files, where none is running.
-    ``tables`` are the static tables that queries join, by name.
+    ``tables`` are the static tables that queries join, by name. Local times are those of the session's time
+    zone, whatever the source.
     """
     session = session_of(source, spark)
     if isinstance(source, DataFrame) and source.isStreaming:
