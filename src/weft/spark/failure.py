@@ -43,8 +43,8 @@ def translated(error: BaseException) -> WeftError:
         return kind(message.strip()) if issubclass(kind, WeftError) else JobError(message)
     if "CONCURRENT_STREAM_LOG_UPDATE" in text:
         return CheckpointError(
-            "another run has written to Spark's log of this checkpoint; only one run can use a checkpoint at a "
-            "time: stop one of them, and start the other again"
+            "another run has written to Spark's log of this checkpoint; only one run can use a checkpoint at "
+            "a time: stop one of them, and start the other again"
         )
     if "maxResultSize" in text:
         return JobError(
