@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import json
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from weft.bench import Progress as Step
+from weft.instants import iso
 
 SHOWN = 12
 COLUMNS = (
@@ -130,8 +130,7 @@ def _shown(name: str, value: Any) -> str:
 def _instant(microseconds: int) -> str:
     if abs(microseconds) > 2**60:
         return "end"
-    epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-    return f"{epoch + datetime.timedelta(microseconds=microseconds):%Y-%m-%d %H:%M:%S}"
+    return iso(microseconds // 1_000_000 * 1_000_000, zoned=False).replace("T", " ")
 
 
 FORMS: dict[str, Callable[[Any], str]] = {
