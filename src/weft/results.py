@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import pyarrow as pa
 
 from weft.errors import WeftError
+from weft.instants import python_rows
 from weft.notebook import html_table
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class Results(dict[str, pa.Table]):
         """The first results of each query, for a notebook."""
         parts = []
         for name, table in list(self.items())[:QUERIES]:
-            rows = table.slice(0, ROWS).to_pylist()
+            rows = python_rows(table.slice(0, ROWS))
             count = f"{name}: {table.num_rows:,} result{'s' * (table.num_rows != 1)}"
             parts.append(html_table(table.column_names, [list(row.values()) for row in rows], count))
         if len(self) > QUERIES:

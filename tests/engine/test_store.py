@@ -134,6 +134,30 @@ def test_a_checkpoint_opens_where_it_was(tmp_path: Path, program: Program) -> No
     assert [again.is_done(batch_id) for batch_id in (0, 1, 2)] == [True, True, False]
 
 
+@pytest.mark.parametrize(
+    "stray",
+    [
+        "manifests/12abc.json",
+        "manifests/12.json",
+        "manifests/0000000009 (copy).json",
+        "manifests/\u0663\u0663.json",
+        "registry/7 old.json",
+        "slices/12abc.parquet",
+        "slices/9.parquet",
+    ],
+)
+def test_files_that_are_not_the_stores_own_are_left_alone(
+    tmp_path: Path, program: Program, stray: str
+) -> None:
+    SliceStore(str(tmp_path)).publish(manifest(program, 1))
+    (tmp_path / stray).write_text("not ours")
+    again = SliceStore(str(tmp_path))
+    assert again.last == manifest(program, 1)
+    again.publish(manifest(program, 2))
+    assert again.next_version() == 1
+    assert (tmp_path / stray).read_text() == "not ours"
+
+
 def test_a_gap_is_refused(tmp_path: Path, program: Program) -> None:
     store = SliceStore(str(tmp_path))
     store.publish(manifest(program, 1))

@@ -20,6 +20,7 @@ QUERIES = "/api/v1/queries"
 WAIT = {"wait": 30}
 SHARES = pa.table({"symbol": ["A"], "shares": [1]})
 DOUBLES = "SELECT symbol, sum(cast(volume AS double)) AS shares FROM trades [RANGE '10 s'] GROUP BY symbol"
+TOKEN = "a-token-of-enough-letters"
 HIGH = "SELECT max(price) AS high FROM trades [RANGE '10 s']"
 
 
@@ -269,6 +270,21 @@ def test_health_of_a_run(world, client):
     assert client.get(f"{QUERIES}/shares/results").json()["rows"][0]["shares"] == 1
     refused = client.post(QUERIES, json={"sql": NEW})
     assert (refused.status_code, "has ended" in refused.json()["message"]) == (409, True)
+
+
+def test_health_shows_nothing_of_the_machine_to_those_who_are_not_let_in(world):
+    world.fail("cannot write '/srv/secret/answers': password=hunter2")
+    outside, inside = world.client(token=TOKEN), {"authorization": f"Bearer {TOKEN}"}
+    for path in ("/health", "/api/v1/health"):
+        shown = outside.get(path)
+        assert (shown.status_code, shown.json()["state"], shown.json()["error"]) == (
+            503,
+            "failed",
+            "JobError",
+        )
+        assert "secret" not in shown.text and "hunter2" not in shown.text
+        assert "/srv/secret" in outside.get(path, headers=inside).json()["error"]
+        assert "/srv/secret" in world.client(token=TOKEN, open_reads=True).get(path).json()["error"]
 
 
 def test_a_run_that_ended(world, client):

@@ -114,7 +114,7 @@ def _now(record: Record) -> Iterator[Metric]:
     yield GaugeMetricFamily("weft_last_step_seconds", "Seconds of the latest step.", value=last.seconds)
     mark = watermark(record)
     if mark is not None:
-        seconds = mark.timestamp()
+        seconds = mark / 1e6
         yield GaugeMetricFamily("weft_watermark_seconds", "The watermark, in Unix time.", value=seconds)
         lag = time.time() - seconds
         yield GaugeMetricFamily("weft_watermark_lag_seconds", "Clock less watermark.", value=lag)

@@ -134,7 +134,9 @@ class Overview(BaseModel):
     steps: Annotated[dict[str, int], Field(description="By kind.")]
     rate: Annotated[float | None, Field(description="Rows per second of the clock, over the last steps.")]
     latency: Latency | None
-    watermark: datetime.datetime | None
+    watermark: Annotated[
+        datetime.datetime | str | None, Field(description="As text in years that are not from 1 to 9999.")
+    ]
     watermark_lag: Annotated[float | None, Field(description="Seconds behind the clock.")]
     state_rows: int
     state_bytes: int
@@ -216,7 +218,9 @@ class HealthAnswer(BaseModel):
     """How the run does."""
 
     state: Annotated[str, Field(description="running, ended or failed")]
-    error: Annotated[str | None, Field(description="What it failed with.")]
+    error: Annotated[
+        str | None, Field(description="What it failed with; without the token, only the kind of error.")
+    ]
     engine: str
     weft: Annotated[str, Field(description="The version of weft.")]
     version: Annotated[int, Field(description="Of the queries in force.")]
