@@ -25,6 +25,7 @@ from weft import launch, sample
 from weft.cost import constants
 from weft.define import defined_in, load_aggregates
 from weft.errors import CheckpointError, JobError, QueryError, WeftError
+from weft.expr import UTC
 from weft.generated import KINDS
 from weft.job import Engine
 from weft.joins.explain import read_shape
@@ -154,7 +155,8 @@ def plan(
         _compare(compare(asked, **options), json)
         return
     made = weft.plan(asked, strategy=strategy, **options)
-    sampled = sample.sharing(made, sample.read_sample(rows), column) if rows else []
+    zone = (job.zone if job else None) or UTC
+    sampled = sample.sharing(made, sample.read_sample(rows), column, zone=zone) if rows else []
     if svg:
         _write(svg, made.to_svg())
     elif json:
@@ -178,13 +180,19 @@ def run(
         str | None, typer.Option(help="The Spark master, over the job's.", metavar="URL")
     ] = None,
 ) -> None:
-    """Run the queries of a job file over its source, into its sink."""
+    """Run the queries of a job file over its source, into its sink.
+
+    A query that cannot be answered stops alone; at the end it is named, and the exit code is 1.
+    """
     loaded = jobs.load(job)
     with Report(out) as report:
-        sink = launch.run(loaded, engine.value, report, master)
-        if isinstance(sink, MemorySink):
-            report.note(results={name: table.num_rows for name, table in sink.tables.items()})
-        report.close()
+        sink = launch.make_sink(loaded, report)
+        try:
+            launch.run(loaded, engine.value, report, master, sink)
+        finally:
+            if isinstance(sink, MemorySink) and sink.steps:
+                report.note(results={name: table.num_rows for name, table in sink.tables.items()})
+            report.close()
 
 
 @app.command()

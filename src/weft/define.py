@@ -15,6 +15,7 @@ from weft import aggregates, expr
 from weft.aggregates.definition import RESULTS, Definition
 from weft.aggregates.formulas import obstacle
 from weft.aggregates.laws import check_laws
+from weft.aggregates.plain import Plain
 from weft.aggregates.user import function_of
 from weft.errors import AggregateError, JobError, QueryError, WeftError
 from weft.query import Query
@@ -53,13 +54,17 @@ def define_aggregate(
     arguments: int = 1,
     samples: Sequence[Any] = (),
     compiled: bool = True,
+    to_state: Callable[[Any], Any] | None = None,
+    from_state: Callable[[Any], Any] | None = None,
 ) -> UserAggregate:
     """Define an aggregate, or define it anew; queries read from then on can call it by its name.
 
     ``lift`` makes a state of a row's arguments, ``combine`` one state of two (the older first) without
     changing either, ``lower`` an answer of type ``result`` (or None) of a state. ``inverse(total, oldest)``,
     where there is one, must undo combine exactly. With ``samples`` (values that lift takes, or tuples of
-    them) the laws of aggregates are tried at once. ``compiled=False`` keeps it in plain Python.
+    them) the laws of aggregates are tried at once. ``compiled=False`` keeps it in plain Python. A state is
+    plain data: numbers, text, times, tuples, lists, sets, dicts, NumPy arrays; for any other, ``to_state``
+    makes plain data of it and ``from_state`` makes it again.
 
     >>> import math, weft
     >>> gmean = weft.define_aggregate(
@@ -77,8 +82,14 @@ def define_aggregate(
     'gmean'
     """
     _check_name(name)
-    for role, function in (("lift", lift), ("combine", combine), ("lower", lower), ("inverse", inverse)):
-        if not callable(function) and (role != "inverse" or function is not None):
+    needed = {"lift": lift, "combine": combine, "lower": lower}
+    for role, function in (
+        *needed.items(),
+        ("inverse", inverse),
+        ("to_state", to_state),
+        ("from_state", from_state),
+    ):
+        if not callable(function) and (role in needed or function is not None):
             raise AggregateError(f"{name}: {role} must be a function, not {function!r}")
     if result not in RESULTS:
         raise AggregateError(f"{name}: result must be one of {', '.join(RESULTS)}, not {result!r}")
@@ -86,6 +97,8 @@ def define_aggregate(
         raise AggregateError(f"{name}: arguments must be a number from 1 on, not {arguments!r}")
     if inverse is not None and not commutative:
         raise AggregateError(f"{name}: an aggregate that is not commutative takes no inverse; leave it out")
+    if (to_state is None) != (from_state is None):
+        raise AggregateError(f"{name}: to_state and from_state belong together; give both or none")
     definition = Definition(
         name.lower(),
         lift,
@@ -98,7 +111,15 @@ def define_aggregate(
         arguments,
         compiled,
         uuid.uuid4().hex,
+        to_state,
+        from_state,
     )
+    if not commutative and to_state is not None:
+        raise AggregateError(f"{name}: what is not commutative keeps its rows; leave to_state and from_state")
+    if commutative and identity is not None:
+        # What can never be written down is refused now, and not when the first step is to be kept.
+        plain = Plain(definition)
+        plain.read(plain.write(identity))
     check_laws(definition, samples)
     aggregates.DEFINED[definition.name] = function_of(definition)
     return UserAggregate(definition)

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from weft.builder import QueryBuilder
 from weft.duration import parse_optional
+from weft.engine.blame import Failed
 from weft.engine.partial import Seen
 from weft.engine.watermark import TimeRules
 from weft.errors import JobError, QueryError
@@ -149,6 +150,13 @@ class JoinRun:
     def chains(self) -> list[Chain]:
         """The chains that run."""
         return [state for state in self.states if isinstance(state, Chain)]
+
+    @property
+    def errors(self) -> Failed:
+        """The queries that could not be answered any more, and why; the others have gone on."""
+        windows = [w.engine for w in self._windows if w.engine is not None]
+        engines = [*windows, *(e for group in self._joins.values() for e in group.engines.values())]
+        return {name: error for engine in engines for name, error in engine.errors.items()}
 
     def watermark(self, stream: str) -> int | None:
         """The least time that rows of a stream can still have; None before its first."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from weft.define import load_aggregates
 from weft.duration import format_duration, parse_trigger
-from weft.engine.changes import Change
+from weft.engine.changes import Change, Failure
 from weft.engine.compile import compile_plan
 from weft.engine.program import Program
 from weft.engine.watermark import TimeRules
@@ -79,7 +79,7 @@ PAUSE = 0.5
 
 
 class RunFailed(WeftError):
-    """A job that was right to start, and failed on the way."""
+    """A job that was right to start, and failed on the way: the whole of it, or some of its queries alone."""
 
 
 class Running(Protocol):
@@ -93,6 +93,8 @@ class Running(Protocol):
     def is_active(self) -> bool: ...
     @property
     def exception(self) -> WeftError | None: ...
+    @property
+    def failed(self) -> Mapping[str, Failure]: ...
     def queries(self) -> tuple[Query, ...] | tuple[JoinQuery, ...]: ...
     def joined(self, name: str) -> Change: ...
     def add(self, query: Any, name: str | None = None) -> Future[Change]: ...
@@ -102,8 +104,8 @@ class Running(Protocol):
     def stop(self) -> None: ...
 
 
-def run(job: Job, engine: str, report: Report, master: str | None = None) -> Sink:
-    """Run a job to its end; returns the sink, closed.
+def run(job: Job, engine: str, report: Report, master: str | None = None, sink: Sink | None = None) -> Sink:
+    """Run a job to its end; returns the sink, closed. RunFailed at the end names the queries that failed.
 
     >>> from rich.console import Console
     >>> from weft.job import parse
@@ -121,13 +123,21 @@ def run(job: Job, engine: str, report: Report, master: str | None = None) -> Sin
     >>> run(job, "local", Report(Console(quiet=True))).tables["q1"].column("n").to_pylist()
     [1000]
     """
-    sink = make_sink(job, report)
+    sink = make_sink(job, report) if sink is None else sink
     with start(job, engine, sink, report, master) as running:
         try:
             running.await_done()
         except WeftError as error:
             raise RunFailed(str(error)) from error
+        failed = running.failed
+    if failed:
+        said = "; ".join(failure.message for failure in failed.values())
+        raise RunFailed(f"{_count(len(failed))} failed, and all others have their results: {said}")
     return sink
+
+
+def _count(queries: int) -> str:
+    return "1 query" if queries == 1 else f"{queries} queries"
 
 
 def make_sink(job: Job, report: Report) -> Sink:
@@ -373,10 +383,12 @@ def _text(duration: int | None) -> str | None:
 
 def _spark_source(source: Any, spark: Any) -> Any:
     """The source as a stream on Spark."""
+    from weft.spark.sources import ANY_AGE
+
     if isinstance(source, FromFiles) and not source.direct:
         files = make_files(source)
         columns = spark.createDataFrame(files.stream_schema().empty_table()).schema
-        reader = spark.readStream.format(source.format).schema(columns)
+        reader = spark.readStream.format(source.format).schema(columns).option("maxFileAge", ANY_AGE)
         if source.max_files_per_batch is not None:
             reader = reader.option("maxFilesPerTrigger", source.max_files_per_batch)
         if source.format == "csv":

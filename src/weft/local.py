@@ -18,7 +18,8 @@ import pyarrow as pa
 
 from weft.builder import QueryBuilder
 from weft.duration import parse_duration, parse_optional
-from weft.engine.changes import Change
+from weft.engine.blame import Failed
+from weft.engine.changes import Change, Failure
 from weft.engine.compile import compile_plan
 from weft.engine.final import closing_time, final
 from weft.engine.late import NAME as LATE_ROWS
@@ -101,8 +102,27 @@ def run(
             _collect(results, runner._close())
         finally:
             runner.shutdown()
-    answers = {name: _joined(program.result_schema(name), some) for name, some in results.items()}
-    return counted(answers, runner.seen)
+    return answered(program.result_schema, results, runner.errors, runner.seen)
+
+
+def answered(
+    schema_of: Callable[[str], pa.Schema], results: Mapping[str, list[pa.Table]], errors: Failed, seen: Seen
+) -> Results:
+    """The results of queries at the end of a run, without those that failed, and the counts of their rows.
+
+    Raises where all queries failed; warns of those that did, and of rows that came too late.
+    """
+    left = {name: tables for name, tables in results.items() if name not in errors}
+    if errors and not left:
+        raise next(iter(errors.values()))
+    for error in errors.values():
+        warnings.warn(f"{error}; it has no results", RuntimeWarning, stacklevel=4)
+    if seen.late:
+        warnings.warn(late_message(seen.late, seen.rows), LateRowsWarning, stacklevel=4)
+    tables = {name: _joined(schema_of(name), some) for name, some in left.items()}
+    return Results(tables, errors).with_counts(
+        rows=seen.rows, late=seen.late, untimed=seen.untimed, bad=seen.bad, ahead=seen.ahead
+    )
 
 
 class LocalRun:
@@ -111,7 +131,8 @@ class LocalRun:
     ``choices`` says what the last batch shared, ``partial_seconds`` and ``tree_seconds`` the work it took,
     ``remark`` what a person should know of it. ``late`` is a sink for the rows that missed a window. ``seen``
     counts rows, ``seen.bad`` among them, and ``skipped`` has the files that could not be read and were left
-    out.
+    out. A query that cannot be answered leaves alone, and is in ``failed`` from then on; in a strict program
+    its error is raised.
 
     >>> import datetime, weft
     >>> from weft.engine.compile import compile_plan
@@ -152,6 +173,7 @@ class LocalRun:
         self.partial_seconds = 0.0
         self.tree_seconds: tuple[float, ...] = ()
         self.watermark: int | None = None
+        self.errors = Failed()
         planner = LivePlanner.of(program.plan, program.streams)
         self._registry = Registry(program, planner, accept, tables=self.tables.schemas)
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="weft")
@@ -169,6 +191,11 @@ class LocalRun:
     def queries(self) -> tuple[Query, ...]:
         """The queries that are answered."""
         return self.program.queries
+
+    @property
+    def failed(self) -> Mapping[str, Failure]:
+        """The queries that could not be answered any more and have left, until they are replaced."""
+        return self._registry.failed
 
     def add(self, query: Query | QueryBuilder | str, name: str | None = None) -> Future[Change]:
         """Let a query (or one in SQL) join with the next batch; the future has its ``Change`` from then on.
@@ -211,19 +238,32 @@ class LocalRun:
         beside = self.tables.enrichment(self.program)
         clock = StepClock(self.rules, round(self.clock() * 1e6), self.watermark, self.seen.latest, self.heard)
 
-        def shrink(some: tuple[pa.Table, Origins]) -> tuple[Partials, float]:
-            began = perf_counter()
-            keep_late, buckets = self.late is not None, len(self.states)
+        def shrink(some: tuple[pa.Table, Origins]) -> tuple[Partials, float, Failed]:
+            (rows, origins), began, failed = some, perf_counter(), Failed()
             made = partial(
-                some[0], self.program, self.watermark, buckets, beside, keep_late, clock.limit, some[1]
+                rows,
+                self.program,
+                self.watermark,
+                len(self.states),
+                beside,
+                self.late is not None,
+                clock.limit,
+                origins,
+                None if self.program.strict else failed,
             )
-            return made, perf_counter() - began
+            return made, perf_counter() - began, failed
 
         pieces: list[Piece] = []
         choices: list[Choice] = []
         late: list[pa.Table] = []
         self.partial_seconds, seen = 0.0, Seen()
-        for made, seconds in self._pool.map(shrink, chunk.cut(rows)):
+        chunks = list(chunk.cut(rows))
+        shrunk = list(self._pool.map(shrink, chunks))
+        while any(failed for *_, failed in shrunk):
+            self._go_on_without({n: e for *_, failed in shrunk for n, e in failed.items()})
+            beside = self.tables.enrichment(self.program)
+            shrunk = list(self._pool.map(shrink, chunks))
+        for made, seconds, _ in shrunk:
             self.partial_seconds += seconds
             seen += made.seen
             pieces += made.pieces
@@ -296,18 +336,30 @@ class LocalRun:
             self.late.close()
         self._pool.shutdown(wait=False)
 
-    def _change(self) -> None:
-        """Carry the state over to the queries asked for."""
+    def _change(self) -> bool:
+        """Carry the state over to the queries asked for; whether there were any."""
         program = self._registry.fold(self.seen, self.watermark)
-        if program is not None:
-            self.states = list(self._pool.map(Migration(self.program.layout, program).state, self.states))
-            self._registry.commit(program)
+        if program is None:
+            return False
+        self.states = list(self._pool.map(Migration(self.program.layout, program).state, self.states))
+        self._registry.commit(program)
+        return True
+
+    def _go_on_without(self, failed: Failed) -> None:
+        """Let queries leave that cannot be answered any more; the others keep what they have."""
+        self.errors |= failed
+        self._registry.fail({name: str(error) for name, error in failed.items()})
+        if not self._change():
+            raise next(iter(failed.values()))
 
     def _final(self, pieces: Sequence[Piece], watermark: int | None) -> dict[str, list[pa.Table]]:
+        failed = Failed()
+
         def answer(state: State) -> tuple[dict[str, pa.Table], Counter[int]]:
             mine = [p for p in pieces if p.bucket == state.bucket]
             spent: Counter[int] = Counter()
-            return final(state, mine, watermark, self.program, spent)[1], spent
+            told = None if self.program.strict else failed
+            return final(state, mine, watermark, self.program, spent, told)[1], spent
 
         results: dict[str, list[pa.Table]] = {}
         total_spent: Counter[int] = Counter()
@@ -315,6 +367,9 @@ class LocalRun:
             total_spent += spent
             for name, table in answered.items():
                 results.setdefault(name, []).append(table)
+        if failed:
+            results = {name: tables for name, tables in results.items() if name not in failed}
+            self._go_on_without(failed)
         self.tree_seconds = tuple(total_spent[tree] / 1e9 for tree in range(len(self.program.trees)))
         if self.state_rows > MOST_CELLS * len(self.states):
             self._halve()

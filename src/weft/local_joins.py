@@ -10,10 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from weft.engine.changes import Change
+from weft.engine.blame import Failed
+from weft.engine.changes import Change, Failure
 from weft.engine.final import closing_time, final
 from weft.engine.migrate import Migration
-from weft.engine.partial import Seen, partial
+from weft.engine.partial import Partials, Seen, partial
 from weft.engine.sharing import Choice
 from weft.engine.state import Piece, State
 from weft.engine.watermark import IN_ORDER, UNREAD, TimeRules, without_silent
@@ -100,6 +101,11 @@ class LocalJoins:
         """The joins that are answered."""
         return self.program.queries
 
+    @property
+    def failed(self) -> Mapping[str, Failure]:
+        """The queries that could not be answered any more and have left, until they are replaced."""
+        return self.registry.failed
+
     def joined(self, name: str) -> Change:
         """How a join that is answered came to be."""
         return self.registry.joined(name)
@@ -164,15 +170,17 @@ class LocalJoins:
         """Take no more changes."""
         self.registry.close()
 
-    def _change(self) -> None:
-        """Carry the state over to the joins asked for."""
+    def _change(self) -> bool:
+        """Carry the state over to the joins asked for; whether there were any."""
         at = Moment(self.seen.max_time, dict(self._marks), self._results)
         joins = self.registry.fold(at, self.program.version + 1)
-        if joins is not None:
-            self._state = self._state.moved(joins, self._marks)
-            self._looked = [None for _ in joins.programs]
-            self._answers = Migration(self.program.results.layout, joins.results).state(self._answers)
-            self.registry.commit(joins)
+        if joins is None:
+            return False
+        self._state = self._state.moved(joins, self._marks)
+        self._looked = [None for _ in joins.programs]
+        self._answers = Migration(self.program.results.layout, joins.results).state(self._answers)
+        self.registry.commit(joins)
+        return True
 
     def _join(
         self, arrived: Mapping[tuple[int, int], Sequence[pa.RecordBatch]], until: int | None
@@ -190,9 +198,30 @@ class LocalJoins:
             return results
         pieces: Sequence[Piece] = ()
         if feeds:
-            made = partial(feed_rows(feeds, joins.results.schema), joins.results, self._results)
+            made = self._partials(feed_rows(feeds, joins.results.schema))
+            joins = self.program
             self.seen += Seen(late=made.seen.late, bad=made.seen.bad)
             pieces, self.choices = made.pieces, list(made.choices)
         self._results = max((m for m in (self._results, until) if m is not None), default=None)
-        self._answers, answered = final(self._answers, pieces, self._results, joins.results)
+        failed = Failed()
+        told = None if joins.results.strict else failed
+        self._answers, answered = final(self._answers, pieces, self._results, joins.results, None, told)
+        if failed:
+            self._go_on_without(failed)
         return results | answered
+
+    def _partials(self, rows: pa.Table) -> Partials:
+        """The partials of results, for the queries that can be answered over them."""
+        while True:
+            failed, program = Failed(), self.program.results
+            told = None if program.strict else failed
+            made = partial(rows, program, self._results, failed=told)
+            if not failed:
+                return made
+            self._go_on_without(failed)
+
+    def _go_on_without(self, failed: Failed) -> None:
+        """Let queries leave that cannot be answered any more; the others keep what they have."""
+        self.registry.fail({name: str(error) for name, error in failed.items()})
+        if not self._change():
+            raise next(iter(failed.values()))

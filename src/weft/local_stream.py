@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from weft.background import Background
-from weft.engine.changes import Change
+from weft.engine.changes import Change, Failure
 from weft.engine.program import Program
 from weft.engine.watermark import flush_remark
 from weft.errors import JobError, WeftError
@@ -83,6 +83,11 @@ class LocalStream(Background):
     def queries(self) -> tuple[Query, ...] | tuple[JoinQuery, ...]:
         """The queries that are answered."""
         return self._run.queries()
+
+    @property
+    def failed(self) -> Mapping[str, Failure]:
+        """The queries that could not be answered any more and have left, until they are replaced."""
+        return self._run.failed
 
     def joined(self, name: str) -> Change:
         """How a query that is answered came to be: from when on it is exact."""
@@ -185,6 +190,7 @@ class LocalStream(Background):
                 sharing=tuple(run.choices),
                 partial_seconds=round(run.partial_seconds, 6),
                 tree_seconds=tuple(round(each, 6) for each in run.tree_seconds),
+                failed={name: failure.message for name, failure in run.failed.items()},
             )
         )
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from weft.instants import python_rows
+
 
 def rows(table: pa.Table) -> list[dict[str, Any]]:
     """A table's rows.
@@ -17,7 +19,7 @@ def rows(table: pa.Table) -> list[dict[str, Any]]:
     >>> rows(pa.table({"n": [1, None], "x": [0.5, float("nan")]}))
     [{'n': 1, 'x': 0.5}, {'n': None, 'x': 'NaN'}]
     """
-    return [{name: plain(value) for name, value in row.items()} for row in table.to_pylist()]
+    return [{name: plain(value) for name, value in row.items()} for row in python_rows(table)]
 
 
 def plain(value: Any) -> Any:

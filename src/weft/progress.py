@@ -21,7 +21,8 @@ class Progress:
     watermark. ``remark`` says what a person should know of the step: why no window is answered yet, or that
     a flush makes rows late. ``sharing`` says how rows became partials, group-by by group-by.
     ``partial_seconds`` and ``tree_seconds`` are work, added up over all tasks: what making partials of the
-    rows took, and what answering the windows of each tree of the plan did.
+    rows took, and what answering the windows of each tree of the plan did. ``failed`` are the queries that
+    could not be answered, in this step or one before, and why: they have left, until they are replaced.
     """
 
     seq: int
@@ -48,3 +49,4 @@ class Progress:
     sharing: tuple[Choice, ...] = ()
     partial_seconds: float = 0.0
     tree_seconds: tuple[float, ...] = ()
+    failed: Mapping[str, str] = field(default_factory=dict)

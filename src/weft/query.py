@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from weft.bounds import MAX_DURATION, MAX_WINDOW_ROWS, MAX_WINDOWS_PER_ROW
 from weft.errors import QueryError
 
 Position: TypeAlias = tuple[int, int]
@@ -117,16 +118,16 @@ class Window:
                     f"the window's {name} must be positive, not {getattr(self, name)} {unit}",
                     hint=f"give a {name} of at least {least}",
                 )
-            if getattr(self, name) > (MOST_ROWS if self.rows else LONGEST):
+            if getattr(self, name) > (MAX_WINDOW_ROWS if self.rows else MAX_DURATION):
                 raise QueryError(
                     f"the window's {name} is longer than {most}",
                     hint=f"give a shorter {name}",
                 )
-        if self.range // self.slide > MOST_OVERLAP:
+        if self.range // self.slide > MAX_WINDOWS_PER_ROW:
             raise QueryError(
                 f"each {'row' if self.rows else 'instant'} would be in {self.range // self.slide:,} windows "
                 "(range / slide)",
-                hint=f"the most is {MOST_OVERLAP:,}: take a longer slide or a shorter range",
+                hint=f"the most is {MAX_WINDOWS_PER_ROW:,}: take a longer slide or a shorter range",
             )
         object.__setattr__(self, "offset", self.offset % self.slide)
 
@@ -134,11 +135,6 @@ class Window:
     def ending_at_multiples(cls, range: int, slide: int, offset: int = 0, rows: bool = False) -> Window:
         """The window of the papers and of CQL, whose instances *end* at multiples of the slide."""
         return cls(range, slide, offset - range, rows)
-
-
-LONGEST = 100 * 366 * 86_400 * 1_000_000
-MOST_ROWS = 10**12
-MOST_OVERLAP = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +252,7 @@ class Side:
     position: Position | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not 0 < self.range <= LONGEST:
+        if not 0 < self.range <= MAX_DURATION:
             raise QueryError(
                 f"the range of {self.alias!r} must be positive and at most 100 years, not {self.range} µs",
                 position=self.position,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import json
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
@@ -18,6 +17,7 @@ from rich.table import Table
 
 from weft.bench import Progress as Step
 from weft.errors import late_message
+from weft.instants import iso
 
 SHOWN = 12
 COUNTED = ("rows", "late", "untimed", "ahead", "bad", "results")
@@ -147,8 +147,7 @@ def _shown(name: str, value: Any) -> str:
 def _instant(microseconds: int) -> str:
     if abs(microseconds) > 2**60:
         return "end"
-    epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-    return f"{epoch + datetime.timedelta(microseconds=microseconds):%Y-%m-%d %H:%M:%S}"
+    return iso(microseconds // 1_000_000 * 1_000_000, zoned=False).replace("T", " ")
 
 
 FORMS: dict[str, Callable[[Any], str]] = {

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from collections.abc import Iterable, Mapping
+from html import escape
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
+from weft.errors import WeftError
+from weft.instants import python_rows
 from weft.notebook import html_table
 
 if TYPE_CHECKING:
@@ -25,10 +29,27 @@ class Results(dict[str, pa.Table]):
 
     ``rows`` were read, of which ``late`` ones missed a window that had been answered, ``untimed`` ones had no
     event time, and ``ahead`` ones were further ahead of the clock than is believed; ``bad`` counts rows and
-    values that could not be read or computed.
+    values that could not be read or computed. ``failed`` are the queries that could not be answered, each
+    with its error: it is raised wherever their results are asked for.
     """
 
     rows = late = untimed = ahead = bad = 0
+
+    def __init__(
+        self,
+        tables: Mapping[str, pa.Table] | Iterable[tuple[str, pa.Table]] = (),
+        failed: Mapping[str, WeftError] | None = None,
+        **more: pa.Table,
+    ) -> None:
+        super().__init__(tables, **more)
+        self.failed = dict(failed or {})
+
+    def __missing__(self, name: str) -> pa.Table:
+        raise self.failed[name] if name in self.failed else KeyError(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The results of a query, or something else where there is no such query."""
+        return self[name] if name in self or name in self.failed else default
 
     def with_counts(self, **counts: int) -> Self:
         """These results, with counts of the rows behind them.
@@ -54,9 +75,10 @@ class Results(dict[str, pa.Table]):
         """The first results of each query, for a notebook."""
         parts = []
         for name, table in list(self.items())[:QUERIES]:
-            rows = table.slice(0, ROWS).to_pylist()
+            rows = python_rows(table.slice(0, ROWS))
             count = f"{name}: {table.num_rows:,} result{'s' * (table.num_rows != 1)}"
             parts.append(html_table(table.column_names, [list(row.values()) for row in rows], count))
         if len(self) > QUERIES:
             parts.append(f"<p>and {len(self) - QUERIES} more queries</p>")
+        parts += [f"<p>{escape(str(error))}</p>" for error in self.failed.values()]
         return "".join(parts) or "<p>no query</p>"

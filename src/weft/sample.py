@@ -11,6 +11,7 @@ from weft.engine.compile import compile_plan
 from weft.engine.partial import partial
 from weft.engine.sharing import Choice
 from weft.errors import JobError
+from weft.expr import UTC
 from weft.files import Files
 from weft.plan import Plan
 from weft.tables import Tables, TableSource
@@ -20,12 +21,16 @@ MOST = 1 << 20
 
 
 def sharing(
-    plan: Plan, rows: pa.Table, time: str | None = None, tables: Mapping[str, TableSource] | None = None
+    plan: Plan,
+    rows: pa.Table,
+    time: str | None = None,
+    tables: Mapping[str, TableSource] | None = None,
+    zone: str = UTC,
 ) -> list[Choice]:
     """How these rows would become partials: shared or not, for each group-by, and the counts behind it.
 
     ``time`` is the time column; it need not be given where only one column is a timestamp. ``tables`` are the
-    static tables that queries join.
+    static tables that queries join, ``zone`` is that of local times.
 
     >>> import datetime, weft
     >>> rows = pa.table({"ts": [datetime.datetime(2024, 1, 1)] * 4, "x": [1, 2, 3, 4]})
@@ -35,7 +40,7 @@ def sharing(
     """
     beside = Tables(tables)
     schemas = beside.schemas(plan.queries)
-    program = compile_plan(plan, rows.schema, time or _time(rows.schema), tables=schemas)
+    program = compile_plan(plan, rows.schema, time or _time(rows.schema), tables=schemas, zone=zone)
     return partial(rows, program, None, enrichment=beside.enrichment(program)).choices
 
 

@@ -13,7 +13,7 @@ from weft.errors import JobError
 from weft.expr import UTC
 from weft.files import Chunk
 from weft.join_run import Asked, JoinRun, built, time_of
-from weft.local import as_chunks, counted, is_bounded
+from weft.local import answered, as_chunks, is_bounded
 from weft.plan import Plan
 from weft.query import Query
 from weft.results import Results
@@ -132,11 +132,8 @@ def _run_all(
                 results[name].append(table)
         for name, table in runner.close().items():
             results[name].append(table)
-        schemas = {name: runner.result_schema(name) for name in runner.names}
+        errors = runner.errors
+        schemas = {name: runner.result_schema(name) for name in runner.names if name not in errors}
     finally:
         runner.shutdown()
-    answers = {
-        name: pa.concat_tables([schemas[name].empty_table(), *tables]).combine_chunks()
-        for name, tables in results.items()
-    }
-    return counted(answers, runner.seen)
+    return answered(schemas.__getitem__, results, errors, runner.seen)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from weft.engine.blame import Failed
 from weft.engine.compile import compile_plan
 from weft.engine.partial import Seen
 from weft.engine.watermark import IN_ORDER, TimeRules
@@ -74,6 +75,11 @@ class Engine:
     def close(self) -> dict[str, pa.Table]:
         """The answers that still wait."""
         return self._wanted(self.run.close())
+
+    @property
+    def errors(self) -> Failed:
+        """The queries still asked that could not be answered, and why."""
+        return {name: error for name, error in self.run.errors.items() if name in self.asked}
 
     def _wanted(self, answers: dict[str, pa.Table]) -> dict[str, pa.Table]:
         return {n: table for n, table in answers.items() if n in self.asked and table.num_rows}

@@ -24,6 +24,7 @@ from weft.engine.state import Piece, State
 from weft.engine.store import SliceStore
 from weft.engine.versions import Version
 from weft.errors import CheckpointError
+from weft.sql import sql
 
 START = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
 MINUTE = 60_000_000
@@ -131,6 +132,30 @@ def test_a_checkpoint_opens_where_it_was(tmp_path: Path, program: Program) -> No
     assert again.last == manifest(program, 2)
     assert again.stream == store.stream
     assert [again.is_done(batch_id) for batch_id in (0, 1, 2)] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    "stray",
+    [
+        "manifests/12abc.json",
+        "manifests/12.json",
+        "manifests/0000000009 (copy).json",
+        "manifests/\u0663\u0663.json",
+        "registry/7 old.json",
+        "slices/12abc.parquet",
+        "slices/9.parquet",
+    ],
+)
+def test_files_that_are_not_the_stores_own_are_left_alone(
+    tmp_path: Path, program: Program, stray: str
+) -> None:
+    SliceStore(str(tmp_path)).publish(manifest(program, 1))
+    (tmp_path / stray).write_text("not ours")
+    again = SliceStore(str(tmp_path))
+    assert again.last == manifest(program, 1)
+    again.publish(manifest(program, 2))
+    assert again.next_version() == 1
+    assert (tmp_path / stray).read_text() == "not ours"
 
 
 def test_a_gap_is_refused(tmp_path: Path, program: Program) -> None:
@@ -250,6 +275,47 @@ def test_another_stream_is_refused(program: Program) -> None:
         version.check(other, "ts", "here")
     with pytest.raises(CheckpointError, match="column 'x' is int64, not missing"):
         version.check(program.schema.remove(2), "ts", "here")
+
+
+def test_a_run_in_another_zone_is_refused(program: Program) -> None:
+    version = Version.from_json(Version.of(replace(program, zone="Europe/Berlin"), 1, ()).to_json())
+    version.check(program.schema, "ts", "here", "Europe/Berlin")
+    with pytest.raises(
+        CheckpointError, match=r"'here' was written with local times in Europe/Berlin, .* in Asia/Tokyo; set"
+    ):
+        version.check(program.schema, "ts", "here", "Asia/Tokyo")
+
+
+@pytest.mark.parametrize(
+    ("zones", "written"),
+    [
+        ((None, None), "UTC"),
+        (("Etc/UTC", None), "UTC"),
+        (("Europe/Berlin", "Europe/Berlin"), "Europe/Berlin"),
+        (("Europe/Berlin", "Asia/Tokyo"), "Asia/Tokyo and Europe/Berlin"),
+    ],
+)
+def test_a_version_of_before_was_in_the_zones_of_its_columns(
+    program: Program, zones: tuple[str | None, str | None], written: str
+) -> None:
+    types = {name: str(pa.timestamp("us", zone)) for name, zone in zip(("ts", "at"), zones)}
+    version = replace(Version.of(program, 1, ()), zone=None, types={**types, "x": "int64"})
+    for zone in ("UTC", "Europe/Berlin", "Asia/Tokyo"):
+        if zone == written:
+            version.check_zone(zone, "here")
+        else:
+            with pytest.raises(CheckpointError, match=f"local times in {written}, and this run has"):
+                version.check_zone(zone, "here")
+
+
+def test_queries_of_a_version_of_before_have_not_changed(program: Program) -> None:
+    """Timestamps that name no zone were read as UTC then."""
+    (now,) = sql("SELECT count(*) AS n FROM t [RANGE '1 s'] WHERE ts > TIMESTAMP '2024-01-01'")
+    (then,) = sql("SELECT count(*) AS n FROM t [RANGE '1 s'] WHERE ts > TIMESTAMP '2024-01-01 00:00:00Z'")
+    assert now != then
+    version = Version.of(program, 1, (then,))
+    assert version.as_given((now,)) == (now,)
+    assert replace(version, zone=None).as_given((now,)) == (then,)
 
 
 def test_a_place_that_cannot_be_used(tmp_path: Path) -> None:

@@ -185,7 +185,7 @@ def test_long_chains_are_not_deep(name: str) -> None:
 
 
 def test_huge_expressions_are_refused() -> None:
-    with pytest.raises(QueryError, match="more than 100000 parts"):
+    with pytest.raises(QueryError, match="more than 100,000 parts"):
         check(call("in", VOLUME, *range(100_001)), SCHEMA)
 
 

@@ -67,8 +67,9 @@ def test_times_without_a_zone_are_utc_where_a_zone_is_wanted(tmp_path: Path, tim
     write(tmp_path / "a.csv", f"ts\n{time}\n")
     write(tmp_path / "a.json", json.dumps({"ts": time}))
     for format in ("csv", "json"):
-        table, bad, _ = read(Files(tmp_path / f"a.{format}", format=format, schema={"ts": "timestamp"}))
-        assert (table.column("ts").to_pylist(), bad) == ([NOON], 0)
+        for type in ("timestamp", pa.timestamp("us", "Asia/Tokyo")):
+            table, bad, _ = read(Files(tmp_path / f"a.{format}", format=format, schema={"ts": type}))
+            assert (table.column("ts").to_pylist(), bad) == ([NOON], 0)
 
 
 def test_csv_empty_cells_are_null_and_quoted_ones_empty_text(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from test_chain import EMPTY, Life, covers, steps_of
 
 import weft
 from weft.engine.store import SliceStore
+from weft.engine.watermark import TimeRules
 from weft.errors import JobError
 from weft.joins.live import Streams
 from weft.optimize import LivePlanner
@@ -72,7 +73,7 @@ class World:
             registry,
             store,
             self.sink,
-            self.lateness,
+            TimeRules(self.lateness),
             "s",
             self.buckets,
             tuple(self.base),  # type: ignore[arg-type]

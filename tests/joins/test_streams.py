@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 
 import pyarrow as pa
 import pytest
@@ -296,3 +297,17 @@ def test_bad_values_are_null_or_an_error() -> None:
     assert run.bad == 1
     with pytest.raises(QueryError, match="division by zero"):
         weft.run(queries, {"a": table, "b": table}, time="ts", strict=True)
+
+
+@pytest.mark.parametrize("streams", [2, 3])
+def test_bands_over_integers_beyond_2_to_the_53_are_exact(streams: int) -> None:
+    near = [2**62 + n for n in range(5)]
+    table = pa.table({"ts": [datetime.datetime(2024, 1, 1, 0, 0, n) for n in range(5)], "x": near})
+    names = "abc"[:streams]
+    spans = ", ".join(f"{name} [RANGE '1 min']" for name in names)
+    bands = " AND ".join(f"abs(a.x - {name}.x) < 2" for name in names[1:])
+    text = f"SELECT {', '.join(f'{name}.x AS {name}x' for name in names)} FROM {spans} WHERE {bands}"
+    found = weft.run(weft.sql(text), dict.fromkeys(names, table), time="ts")["q1"]
+    got = sorted(tuple(row[f"{name}x"] for name in names) for row in found.to_pylist())
+    wanted = itertools.product(near, repeat=streams)
+    assert got == sorted(row for row in wanted if all(abs(row[0] - other) < 2 for other in row[1:]))

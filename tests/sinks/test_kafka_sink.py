@@ -98,3 +98,11 @@ def test_a_broker_that_is_not_there(monkeypatch: Any) -> None:
     monkeypatch.setattr(client, "TIMEOUT", 0.5)
     with pytest.raises(JobError, match=r"Kafka at localhost:1: .*check the servers"):
         KafkaSink("localhost:1", "t").open({"busy": SCHEMA}, "s")
+
+
+def test_a_column_that_would_hide_the_query_s_name_is_refused(broker: Broker) -> None:
+    sink, schema = KafkaSink(broker.servers, "hidden"), SCHEMA.append(pa.field("query", pa.string()))
+    with pytest.raises(JobError, match=r"query 'busy' has a column 'query'.*; give it another name"):
+        sink.check({"busy": schema})
+    with pytest.raises(JobError, match="query 'busy' has a column 'query'"):
+        sink.open({"busy": schema}, "s")

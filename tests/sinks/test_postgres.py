@@ -156,6 +156,14 @@ def test_other_columns_are_refused(rows: Any) -> None:
         sink.open(other, "s")
 
 
+@pytest.mark.parametrize("column", ["weft_step", "weft_stream", "ctid", "n" * 64])
+def test_columns_that_a_table_cannot_have_are_refused_by_name(rows: Any, column: str) -> None:
+    schema = SCHEMA.set(3, pa.field(column, pa.int64()))
+    for refuse in (PostgresSink(rows.address).check, lambda s: PostgresSink(rows.address).open(s, "s")):
+        with pytest.raises(JobError, match=f"query 'busy' has a column '{column}', .*; give it another name"):
+            refuse({"busy": schema})
+
+
 def test_long_names_do_not_meet(rows: Any) -> None:
     names = [f"{'very ' * 20}{n}" for n in (1, 2)]
     sink = PostgresSink(rows.address)
@@ -190,3 +198,24 @@ def test_a_server_that_is_away(monkeypatch: Any) -> None:
         opened("what is this")
     with pytest.raises(JobError, match=r"PostgreSQL cannot take the results: .*nowhere"):
         PostgresSink("host=/nowhere dbname=x").check({"busy": SCHEMA})
+
+
+def test_times_beyond_python_s_years_are_kept(rows: Any) -> None:
+    """9999-12-31 ends in the year 10000, which Python does not know and PostgreSQL does."""
+    ends = pa.array([253_402_300_800_000_000, -62_167_219_200_000_000, -(2**62), 0], TIME)
+    schema = pa.schema({"window_start": TIME, "window_end": TIME, "day": pa.date32(), "n": pa.int64()})
+    days = pa.array([2_932_897, -719_528, None, 0], pa.int32()).cast(pa.date32())
+    sink = PostgresSink(rows.address)
+    sink.open({"far": schema}, "s")
+    for _ in range(2):
+        sink.deliver({"far": pa.table([ends, ends, days, [1, 2, 3, 4]], schema=schema)}, 1)
+    found = rows(
+        "SELECT n, to_char(window_end AT TIME ZONE 'UTC', 'YYYY-MM-DD BC HH24:MI:SS'), "
+        "window_end = '-infinity', day::text FROM far ORDER BY n"
+    )
+    assert [(n, day) for n, _, _, day in found] == [
+        (1, "10000-01-01"), (2, "0001-01-01 BC"), (3, None), (4, "1970-01-01")
+    ]  # fmt: skip
+    assert found[0][1] == "10000-01-01 AD 00:00:00"
+    assert found[1][1] == "0001-01-01 BC 00:00:00"
+    assert [early for _, _, early, _ in found] == [False, False, True, False]

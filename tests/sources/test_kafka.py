@@ -243,3 +243,40 @@ def test_messages_together_are_read_as_each_alone(values: list[bytes | None]) ->
         for got, want in zip(chunk.table.column("n").to_pylist(), expected)
         if got is not None and got != want
     ] == []
+
+
+def test_nested_fields_are_read_beside_messages_that_are_bad(broker: Broker) -> None:
+    at = START.isoformat()
+    for value in (
+        {"ts": at, "place": {"city": "A", "at": [1.0, 2.0]}, "tags": ["x", "y"]},
+        {"ts": at, "place": {"city": "B", "at": [3.0]}, "tags": None},
+        {"ts": at, "place": {"city": "C", "at": "nowhere"}, "tags": [1]},
+        {"ts": at, "place": 7},
+    ):
+        broker.send("nested", [value], partitions=1)
+    schema = pa.schema(
+        {
+            "ts": pa.timestamp("us", "UTC"),
+            "place": pa.struct({"city": pa.string(), "at": pa.list_(pa.float64())}),
+            "tags": pa.list_(pa.string()),
+        }
+    )
+    broker.send("nested", [b"{half"], partitions=1)
+    (chunk,) = Kafka(broker.servers, "nested", schema=schema)
+    assert chunk.table.column("place").to_pylist() == [
+        {"city": "A", "at": [1.0, 2.0]},
+        {"city": "B", "at": [3.0]},
+        None,
+        None,
+    ]
+    assert chunk.table.column("tags").to_pylist() == [["x", "y"], None, None, None]
+    assert chunk.bad == 4  # two places, one list, one message
+
+
+def test_a_query_beside_a_nested_field_goes_on_after_a_bad_message(broker: Broker) -> None:
+    broker.send("beside", [{"ts": START.isoformat(), "n": n, "at": {"x": 1}} for n in range(3)])
+    broker.send("beside", [b"{half"], partitions=1)
+    answers = weft.run(
+        weft.sql("SELECT sum(n) AS n FROM s [RANGE '1 min']"), Kafka(broker.servers, "beside"), time="ts"
+    )
+    assert answers["q1"]["n"].to_pylist() == [3]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import trades
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 import weft
@@ -16,6 +17,7 @@ from weft.engine.store import SliceStore
 from weft.errors import CheckpointError, JobError
 from weft.files import Files
 from weft.sinks import MemorySink
+from weft.spark.failure import translated
 from weft.spark.spark_log import check_log
 
 BATCHES = 13
@@ -96,6 +98,12 @@ def test_a_batch_that_was_begun_is_made_again(place: Path) -> None:
     remove(place / "spark" / "commits" / "12")
     remove(place / "manifests" / "0000000013.json")
     check_log(SliceStore(str(place)))
+
+
+def test_a_run_of_another_process_that_writes_to_sparks_log_is_said() -> None:
+    raised = Py4JError("[STREAM_FAILED] ...: [CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log.")
+    assert isinstance(translated(raised), CheckpointError)
+    assert "only one run can use a checkpoint" in str(translated(raised))
 
 
 def start(spark: SparkSession, place: Path, **options: object) -> weft.spark.Run:

@@ -143,12 +143,17 @@ def test_precedence(text: str, same: str) -> None:
         ("DATE '2024-01-31'", Literal(datetime.date(2024, 1, 31), "date")),
         ("CAST('2024-01-31' AS DATE)", Literal(datetime.date(2024, 1, 31), "date")),
         *(
-            (f"TIMESTAMP '{text}'", Literal(datetime.datetime(*parts, tzinfo=datetime.UTC), "timestamp"))
+            (f"TIMESTAMP '{text}'", Literal(datetime.datetime(*parts), "timestamp"))
             for text, parts in {
                 "2024-01-31": (2024, 1, 31),
                 "2024-01-31 12:30": (2024, 1, 31, 12, 30),
                 "2024-01-31 12:30:05": (2024, 1, 31, 12, 30, 5),
                 "2024-01-31T12:30:05.5": (2024, 1, 31, 12, 30, 5, 500_000),
+            }.items()
+        ),
+        *(
+            (f"TIMESTAMP '{text}'", Literal(datetime.datetime(*parts, tzinfo=datetime.UTC), "timestamp"))
+            for text, parts in {
                 "2024-01-31 12:30:05.000001Z": (2024, 1, 31, 12, 30, 5, 1),
                 "2024-01-31 12:30:05 +01:00": (2024, 1, 31, 11, 30, 5),
                 "2024-01-31 12:30:05-05:30": (2024, 1, 31, 18, 0, 5),

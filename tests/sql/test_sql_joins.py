@@ -122,6 +122,18 @@ A, B = "a [RANGE '1 min']", "b [RANGE '1 min']"
         (f"SELECT a.x FROM {A}, {B} ORDER BY a.x", (1, 54), "ORDER BY is not supported"),
         (f"SELECT count(*) FROM {A}, {B} GROUP BY a.x", (1, 1), "the query has no window"),
         (f"SELECT a.x FROM {A}, {B} [RANGE '2 s']", (1, 54), "a second window"),
+        ("SELECT t.x FROM a t [RANGE '1 s'], [RANGE '1 s']", (1, 36), "a window without a stream"),
+        ("SELECT t.x FROM a t [RANGE '1 s'] JOIN [RANGE '1 s']", (1, 40), "a window without a stream"),
+        (
+            f"SELECT a.x, count(*) AS n FROM {A}, {B} GROUP BY {'9' * 5000}, window('1 min')",
+            (1, 78),
+            "GROUP BY 99999999999999999999: there is no such column",
+        ),
+        (
+            f"SELECT count(*) AS n FROM {A}, {B} GROUP BY {', '.join(['a.x'] * 5000)}, window('1 min')",
+            (1, 573),
+            "GROUP BY has 5,001 columns, and the most is 100",
+        ),
     ],
 )
 def test_refusals_say_where(text: str, position: tuple[int, int], message: str) -> None:

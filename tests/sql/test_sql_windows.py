@@ -7,7 +7,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import weft
-from weft.query import MOST_OVERLAP, Window
+from weft.bounds import MAX_WINDOWS_PER_ROW
+from weft.query import Window
 
 SECOND, MINUTE = 10**6, 60 * 10**6
 
@@ -139,7 +140,7 @@ def durations(draw: st.DrawFn, smallest: int = 1) -> tuple[int, str, str]:
 def test_the_spellings_agree(
     size: tuple[int, str, str], slide: tuple[int, str, str], offset: tuple[int, str, str]
 ) -> None:
-    assume(size[0] // slide[0] <= MOST_OVERLAP)
+    assume(size[0] // slide[0] <= MAX_WINDOWS_PER_ROW)
     expected = Window(size[0], slide[0], offset[0])
     spark = window(f"SELECT count(*) FROM t GROUP BY window(ts, {size[1]}, {slide[1]}, {offset[1]})")
     flink = window(

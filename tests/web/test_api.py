@@ -19,6 +19,8 @@ from weft.web.limits import Limits
 QUERIES = "/api/v1/queries"
 WAIT = {"wait": 30}
 SHARES = pa.table({"symbol": ["A"], "shares": [1]})
+DOUBLES = "SELECT symbol, sum(cast(volume AS double)) AS shares FROM trades [RANGE '10 s'] GROUP BY symbol"
+TOKEN = "a-token-of-enough-letters"
 HIGH = "SELECT max(price) AS high FROM trades [RANGE '10 s']"
 
 
@@ -223,6 +225,30 @@ def test_a_run_without_queries_is_served_too(client):
     assert client.post(QUERIES, json={"sql": NEW}, params=WAIT).status_code == 201
 
 
+def test_a_query_that_failed_is_shown_with_why_until_it_is_replaced(world, client):
+    for second in (1, 2):
+        world.feed(second, ("A", 1.0, 2**63 - 1), ("B", 1.0, 1))
+    world.feed(12, ("A", 1.0, 1))
+    shares = client.get(f"{QUERIES}/shares").json()
+    assert (shares["state"], shares["results"], shares["window"]) == ("failed", 0, "10 s")
+    assert shares["error"].startswith("query 'shares', shares: an integer sum does not fit 64 bits")
+    assert client.get(f"{QUERIES}/top").json()["error"] is None
+    overview = client.get("/api/v1/overview").json()
+    assert (overview["state"], overview["queries"]) == ("running", {"failed": 1, "running": 1})
+    found = client.get("/api/v1/summary", params={"state": "failed"}).json()
+    assert [(q["name"], q["error"]) for q in found["queries"]] == [("shares", shares["error"])]
+    assert client.get("/api/v1/progress").json()[-1]["failed"] == {"shares": shares["error"]}
+    assert client.get("/health").status_code == 200
+    assert 'weft_queries{state="failed"} 1.0' in client.get("/metrics").text
+    assert client.get(f"{QUERIES}/shares/results").json()["rows"] == []
+    put = client.put(f"{QUERIES}/shares", json={"sql": DOUBLES}, params=WAIT)
+    assert put.status_code == 200
+    assert client.get(f"{QUERIES}/shares").json()["state"] == "running"
+    world.feed(23, ("A", 1.0, 4))
+    world.feed(34, ("A", 1.0, 4))
+    assert client.get(f"{QUERIES}/shares/results").json()["rows"][0]["shares"] == 4.0
+
+
 def test_progress(world, client):
     for second in (1, 2, 3):
         world.feed(second, ("A", 1.0, 1))
@@ -244,6 +270,21 @@ def test_health_of_a_run(world, client):
     assert client.get(f"{QUERIES}/shares/results").json()["rows"][0]["shares"] == 1
     refused = client.post(QUERIES, json={"sql": NEW})
     assert (refused.status_code, "has ended" in refused.json()["message"]) == (409, True)
+
+
+def test_health_shows_nothing_of_the_machine_to_those_who_are_not_let_in(world):
+    world.fail("cannot write '/srv/secret/answers': password=hunter2")
+    outside, inside = world.client(token=TOKEN), {"authorization": f"Bearer {TOKEN}"}
+    for path in ("/health", "/api/v1/health"):
+        shown = outside.get(path)
+        assert (shown.status_code, shown.json()["state"], shown.json()["error"]) == (
+            503,
+            "failed",
+            "JobError",
+        )
+        assert "secret" not in shown.text and "hunter2" not in shown.text
+        assert "/srv/secret" in outside.get(path, headers=inside).json()["error"]
+        assert "/srv/secret" in world.client(token=TOKEN, open_reads=True).get(path).json()["error"]
 
 
 def test_a_run_that_ended(world, client):

@@ -100,9 +100,9 @@ class World:
         self._given.put(batch(second, *rows))
         self._given.join()
 
-    def fail(self) -> None:
+    def fail(self, why: str = "the disk is full") -> None:
         """Let the run fail."""
-        self._given.put(JobError("the disk is full"))
+        self._given.put(JobError(why))
         with pytest.raises(JobError):
             self.stream.await_done(10)
 

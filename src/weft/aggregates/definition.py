@@ -42,9 +42,11 @@ class Definition:
     arguments: int
     compiled: bool
     token: str = field(repr=False)
+    to_state: Callable[[Any], Any] | None = field(default=None, compare=False, repr=False)
+    from_state: Callable[[Any], Any] | None = field(default=None, compare=False, repr=False)
 
     def call(self, role: str, *values: Any) -> Any:
-        """Call ``lift``, ``combine``, ``inverse`` or ``lower``; where it fails, say with what."""
+        """Call one of the user's functions by its role, as in ``lift``; where it fails, say with what."""
         try:
             made = getattr(self, role)(*values)
         except Exception as error:

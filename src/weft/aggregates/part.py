@@ -125,8 +125,12 @@ class Part:
 
     def empty(self) -> States:
         """The states of no cell."""
+        return self.neutral(0)
+
+    def neutral(self, n: int) -> States:
+        """The neutral state, n times."""
         strings = any(word is Word.STRING for _, word in self.words)
-        return States(self.monoid.identity(0), pa.array([], pa.string()) if strings else None)
+        return States(self.monoid.identity(n), pa.array([], pa.string()) if strings else None)
 
     def nbytes(self, states: States) -> int:
         """How much memory the states take, dictionaries apart."""

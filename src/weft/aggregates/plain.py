@@ -2,51 +2,62 @@
 
 from __future__ import annotations
 
-import copyreg
-import io
 import math
-import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
 
 from weft.aggregates.definition import Definition
+from weft.aggregates.encoding import PLAIN, NotPlain, decode, encode
 from weft.aggregates.objects import Algebra, by_cell, object_column
 from weft.aggregates.part import Rows, all_valid
-from weft.errors import AggregateError
+from weft.errors import AggregateError, CheckpointError
 
 
-class Pickled(Algebra):
-    """States that are plain Python data, kept as pickles."""
+class Encoded(Algebra):
+    """States that are plain Python data."""
 
     definition: Definition
 
     def write(self, state: Any) -> bytes:
         """A state as bytes."""
         try:
-            data = io.BytesIO()
-            _Writer(data, protocol=5).dump(state)
-            return data.getvalue()
-        except Exception as error:
-            raise AggregateError(f"{self.definition.name}: its state cannot be kept: {error}") from error
+            return encode(state)
+        except (NotPlain, ValueError, RecursionError) as error:
+            raise AggregateError(
+                f"{self.definition.name}: its state cannot be kept: {error}; keep {PLAIN}, or give to_state "
+                "and from_state"
+            ) from error
 
     def read(self, data: bytes) -> Any:
         """The state behind bytes."""
         try:
-            return _Reader(io.BytesIO(data)).load()
-        except pickle.UnpicklingError as error:
-            raise AggregateError(f"{self.definition.name}: its state cannot be kept: {error}") from error
+            return decode(data)
+        except CheckpointError as error:
+            raise CheckpointError(f"a state of {self.definition.name} cannot be read: {error}") from error
 
 
 @dataclass(frozen=True)
-class Plain(Pickled):
+class Plain(Encoded):
     """The user's own states."""
 
     definition: Definition
+
+    def write(self, state: Any) -> bytes:
+        """A state as bytes, by the user's own plain data where there is such."""
+        if self.definition.to_state is not None:
+            state = self.definition.call("to_state", state)
+        return super().write(state)
+
+    def read(self, data: bytes) -> Any:
+        """The state behind bytes."""
+        state = super().read(data)
+        if self.definition.from_state is not None:
+            state = self.definition.call("from_state", state)
+        return state
 
     @property
     def invertible(self) -> bool:  # type: ignore[override]
@@ -92,7 +103,7 @@ class Plain(Pickled):
 
 
 @dataclass(frozen=True)
-class Ordered(Pickled):
+class Ordered(Encoded):
     """Rows in the order of event time, ties by value, for a combine that is not commutative.
 
     Rows come in any order and from many tasks, and cells of one slice are merged before time is settled: so a
@@ -147,38 +158,3 @@ def _total_order(row: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(
         (v != v, 0.0 if v != v else v, math.copysign(1.0, v)) if type(v) is float else v for v in row
     )
-
-
-class _Writer(pickle.Pickler):
-    """Writes a time zone by its name, instead of as a call that ``_Reader`` would refuse."""
-
-    dispatch_table = copyreg.dispatch_table | {ZoneInfo: lambda zone: (ZoneInfo, (zone.key,))}
-
-
-class _Reader(pickle.Unpickler):
-    """Reads plain data and nothing else: bytes of a checkpoint must not be able to run code."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in _KNOWN:
-            raise pickle.UnpicklingError(
-                f"{module}.{name} is not plain data; keep numbers, text, times, tuples, lists, sets or dicts"
-            )
-        return super().find_class(module, name)
-
-
-_KNOWN = frozenset(
-    (
-        *(("builtins", name) for name in ("int", "float", "complex", "str", "bytearray", "range")),
-        *(("builtins", name) for name in ("list", "tuple", "dict", "set", "frozenset")),
-        *(("datetime", name) for name in ("datetime", "date", "time", "timedelta", "timezone")),
-        *(("collections", name) for name in ("Counter", "OrderedDict", "defaultdict", "deque")),
-        ("decimal", "Decimal"),
-        ("fractions", "Fraction"),
-        ("zoneinfo", "ZoneInfo"),
-        ("numpy", "dtype"),
-        ("numpy", "ndarray"),
-        ("numpy._core.multiarray", "scalar"),
-        ("numpy._core.multiarray", "_reconstruct"),
-        ("numpy._core.numeric", "_frombuffer"),
-    )
-)

@@ -34,6 +34,14 @@ class Change:
     history: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A query that could not be answered any more, and why; it has left, and the others have gone on."""
+
+    message: str
+    query: Any = field(repr=False)
+
+
 class Answering(Protocol):
     """Some queries made ready to run."""
 
@@ -52,20 +60,23 @@ M = TypeVar("M")
 class Asked(Generic[Q, M]):
     """A change asked for: what has this name leaves, and ``query`` joins, if there is one.
 
-    ``made`` is what was made of it, ``schema`` that of its results.
+    ``made`` is what was made of it, ``schema`` that of its results. ``failure`` says that nobody asked: the
+    query failed.
     """
 
     name: str
     query: Q | None
     made: M | None
     schema: pa.Schema | None
+    failure: Failure | None = None
     future: Future[Change] = field(default_factory=Future)
 
 
 class Changes(ABC, Generic[Q, P, M]):
     """What is answered, ``program``, and what has been asked for.
 
-    ``accept`` refuses results that the sink cannot take. ``streams`` are those given by name.
+    ``accept`` refuses results that the sink cannot take. ``streams`` are those given by name. ``failed`` are
+    the queries that had to leave, by name, until another takes the name or they are dropped.
     """
 
     def __init__(
@@ -78,7 +89,9 @@ class Changes(ABC, Generic[Q, P, M]):
         self._lock = threading.Lock()
         self._asked: list[Asked[Q, M]] = []
         self._folded: list[Asked[Q, M]] = []
+        self._failing: list[Asked[Q, M]] = []
         self._ended = False
+        self.failed: Mapping[str, Failure] = {}
 
     @abstractmethod
     def joined(self, name: str) -> Change:
@@ -106,6 +119,25 @@ class Changes(ABC, Generic[Q, P, M]):
         read = self._read(query, name)
         return self._ask(read.name, read, leaves=True)
 
+    def fail(self, messages: Mapping[str, str]) -> None:
+        """Let queries that could not be answered leave: with the next fold, which takes no other change."""
+        running = {q.name: q for q in self.program.queries}
+        self._failing = [
+            Asked(name, None, None, None, Failure(message, running[name]))
+            for name, message in messages.items()
+        ]
+
+    @property
+    def failing(self) -> bool:
+        """Whether queries that failed are still to leave."""
+        return bool(self._failing)
+
+    def remembered(self) -> dict[str, Failure]:
+        """The queries that have failed, as they will be once what was taken is in force."""
+        left = {a.name for a in self._folded}
+        kept = {name: failure for name, failure in self.failed.items() if name not in left}
+        return kept | {a.name: a.failure for a in self._folded if a.failure is not None}
+
     def rebase(self, before: Iterable[Q], given: Iterable[Q]) -> None:
         """Ask for what has changed in the queries that runs are started with; all others are left alone."""
         old, new, running = (
@@ -116,7 +148,7 @@ class Changes(ABC, Generic[Q, P, M]):
             if query == old.get(name):
                 continue
             if query is None:
-                if name in running:
+                if name in running or name in self.failed:
                     self.drop(name)
             elif name not in running:
                 self.add(query)
@@ -128,6 +160,7 @@ class Changes(ABC, Generic[Q, P, M]):
         if program is None:
             return
         with self._lock:
+            self.failed = self.remembered()
             folded, self._folded, self.program = self._folded, [], program
         for asked in folded:
             asked.future.set_result(self.joined(asked.name))
@@ -139,7 +172,11 @@ class Changes(ABC, Generic[Q, P, M]):
         self._fail(JobError("the run ended before a batch took the change"))
 
     def _take(self) -> list[Asked[Q, M]]:
-        """All changes asked for so far, for a program to be made of them."""
+        """All changes asked for so far, for a program to be made of them; queries that failed leave alone,
+        since nothing may be made of what they have kept."""
+        if self._failing:
+            self._folded, self._failing = self._failing, []
+            return self._folded
         with self._lock:
             self._folded = [a for a in self._asked if a.future.set_running_or_notify_cancel()]
             self._asked = []
@@ -158,7 +195,7 @@ class Changes(ABC, Generic[Q, P, M]):
             if self._ended:
                 raise JobError("the run has ended; its queries cannot change any more")
             known = self._queries()
-            if leaves and name not in known:
+            if leaves and name not in known and name not in self.failed:
                 raise UnknownQuery("there is no such query", query=name, hint=_known(known))
             if not leaves and name in known:
                 raise NameTaken(

@@ -244,9 +244,13 @@ def _answer(
 
 
 def _plain(type: pa.DataType) -> pa.DataType:
-    """A column's type without dictionary; timestamps in microseconds."""
+    """A column's type without dictionary; timestamps in microseconds; one that Arrow can look up."""
     if pa.types.is_dictionary(type):
         type = type.value_type
+    if pa.types.is_string_view(type):
+        return pa.string()
+    if pa.types.is_decimal32(type) or pa.types.is_decimal64(type):
+        return pa.decimal128(type.precision, type.scale)
     return pa.timestamp("us", type.tz) if pa.types.is_timestamp(type) else type
 
 

@@ -82,7 +82,9 @@ def _count(
     ]
     fresh = Counted(grouping, len(program.predicates))
     fresh.absorb(pa.RecordBatch.from_arrays([a for _, a in columns], names=[n for n, _ in columns]))
-    return Piece(state.bucket, number, fresh.table()), (before, after)
+    piece = Piece(state.bucket, number, fresh.table())
+    state.inherit({(number, *where): error for where, error in fresh.failed.items()})
+    return piece, (before, after)
 
 
 @njit(cache=True, nogil=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -18,6 +19,7 @@ import pyarrow as pa
 from weft.aggregates import Monoid, States
 from weft.aggregates.monoid import merge
 from weft.engine.asked import Due, Region, Windows, ask
+from weft.engine.blame import Failed, attempted, own_error, using
 from weft.engine.counting import count_rows
 from weft.engine.due import last_ends
 from weft.engine.gridded import find_runs
@@ -28,7 +30,7 @@ from weft.engine.shards import MOST_PAIRS, bounded
 from weft.engine.spread import Spread, spread
 from weft.engine.state import Counted, GroupingState, Piece, State
 from weft.engine.waiting import Waiting
-from weft.errors import AggregateError, AnswerOverflow
+from weft.errors import WeftError
 from weft.expr import Evaluator
 from weft.final import technique
 from weft.plan import Tree
@@ -42,17 +44,41 @@ def final(
     watermark: int | None,
     program: Program,
     spent: Counter[int] | None = None,
+    failed: Failed | None = None,
 ) -> tuple[State, dict[str, pa.Table]]:
     """Merge partials into the state, answer what is due, forget what no open window needs.
 
     The state given is changed and returned; results hold only the queries that have any. To ``spent``, where
-    given, the nanoseconds that each tree's answers took are added.
+    given, the nanoseconds that each tree's answers took are added. To ``failed``, where given, queries that
+    cannot be answered are added, with why: they have to leave. Where it is not, the first such error is
+    raised.
     """
     for piece in pieces:
         state.absorb(piece)
     results: dict[str, pa.Table] = {}
-    if watermark is None:
-        return state, results
+    errors: Failed = {}
+    if watermark is not None:
+        _answer(state, watermark, program, spent, results, errors)
+        state.advance(watermark)
+    errors |= using(program, state.failed)
+    if failed is None:
+        for error in errors.values():
+            raise error
+    else:
+        failed |= errors
+    names = [q.name for q in program.queries if q.name in results and q.name not in errors]
+    return state, {name: results[name] for name in names}
+
+
+def _answer(
+    state: State,
+    watermark: int,
+    program: Program,
+    spent: Counter[int] | None,
+    results: dict[str, pa.Table],
+    failed: Failed,
+) -> None:
+    """Add the answers that are due to ``results``, and to ``failed`` what cannot be answered."""
     counted = count_rows(state, watermark, program)
     for roster in program.rosters:
         held = state.groupings[roster.grouping]
@@ -71,13 +97,11 @@ def final(
         for some in bounded(predicates, held.satisfying(), MOST_PAIRS):
             view = View(held, program.trees[roster.tree], some, roster.since)
             mine = np.isin(roster.predicate[places], some)
-            for entry, table in view.answer(program, roster, places[mine], _of(due, mine)):
+            for entry, table in view.answer(program, roster, places[mine], _of(due, mine), failed):
                 if table.num_rows:
                     results[entry.query.name] = table
         if spent is not None:
             spent[roster.tree] += time.perf_counter_ns() - began
-    state.advance(watermark)
-    return state, {q.name: results[q.name] for q in program.queries if q.name in results}
 
 
 def _of(due: Due, queries: np.ndarray) -> Due:
@@ -127,19 +151,42 @@ class View:
             self.regions[predicate] = Region(bounds.astype(np.int64), group, at, edges)
 
     def answer(
-        self, program: Program, roster: Roster, places: np.ndarray, due: Due
+        self, program: Program, roster: Roster, places: np.ndarray, due: Due, failed: Failed
     ) -> Iterator[tuple[Entry, pa.Table]]:
-        """The due windows of queries as tables; those that differ in windows alone are answered together."""
+        """The due windows of queries as tables; those that differ in windows alone are answered together.
+
+        Where that fails, the queries that cannot be answered alone go to ``failed``, and the others are
+        answered without them.
+        """
         regions = [self.regions[predicate] for predicate in self.predicates]
         region = np.searchsorted(self.predicates, roster.predicate[places])
         windows = Windows(roster.range[places], roster.slide[places], roster.offset[places])
         asked = ask(regions, region, windows, due)
         order = np.lexsort((roster.shape[places], asked.count < 0))
         asked, places = asked.take(order), places[order]
+
+        def answers(some: np.ndarray) -> list[tuple[Entry, pa.Table]]:
+            entries = [program.entries[roster.numbers[place]] for place in places[some]]
+            shapes, runs = roster.shape[places[some]], find_runs(asked.take(some))
+            return list(Answers(program, self, entries, shapes, runs).tables())
+
         for turn in asked.turns(self._count):
-            entries = [program.entries[roster.numbers[place]] for place in places[turn]]
-            shapes, runs = roster.shape[places[turn]], find_runs(asked.take(turn))
-            yield from Answers(program, self, entries, shapes, runs).tables()
+            some = np.arange(turn.start, turn.stop)
+            try:
+                yield from answers(some)
+            except MemoryError:
+                raise
+            except Exception:
+                alone = {at: attempted(partial(answers, np.array([at]))) for at in some.tolist()}
+                if not any(alone.values()):
+                    raise
+                for at, error in alone.items():
+                    if error is not None:
+                        name = program.entries[roster.numbers[places[at]]].query.name
+                        failed[name] = own_error(name, error)
+                others = [at for at, error in alone.items() if error is None]
+                if others:
+                    yield from answers(np.array(others))
 
     def cell_states(self, number: int, predicates: Collection[int]) -> tuple[Monoid, np.ndarray]:
         """The monoid of one part, and its states in the tree's slices for these predicates."""
@@ -180,25 +227,16 @@ class Answers:
                     yield entry, _finish(self.program, entry, whole.slice(start, stop - start))
 
     def _values(self, place: int) -> dict[str, pa.Array]:
-        """The aggregates of queries alike; an error names the first query that it comes from."""
-        first, last = self.alike[place]
+        """The aggregates of queries alike."""
+        entry = self.entries[self.alike[place][0]]
         grouping, values = self.view.grouping.grouping, {}
-        for answer in self.entries[first].answers:
+        for answer in entry.answers:
             parts = [grouping.parts[n] for n in answer.parts]
-            states = [self._states(n, place) for n in answer.parts]
             try:
+                states = [self._states(n, place) for n in answer.parts]
                 values[answer.alias] = _typed(answer.function.lower(parts, states), answer.type)
-            except (AggregateError, AnswerOverflow):
-                begin = int(self.runs.bounds[first])
-                for number in range(first, last):
-                    mine = self.runs.part(number, number + 1)
-                    some = slice(mine.start - begin, mine.stop - begin)
-                    try:
-                        answer.function.lower(parts, [States(s.words[some], s.dictionary) for s in states])
-                    except (AggregateError, AnswerOverflow) as error:
-                        name = self.entries[number].query.name
-                        raise type(error)(f"query '{name}', {answer.alias}: {error}") from None
-                raise
+            except WeftError as error:
+                raise own_error(entry.query.name, error, answer.alias) from error
         return values
 
     def _states(self, number: int, place: int) -> States:

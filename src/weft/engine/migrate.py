@@ -12,11 +12,12 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from weft.aggregates import Part, States
+from weft.engine.blame import Where
 from weft.engine.layout import Layout
 from weft.engine.program import Axis, Program
 from weft.engine.signature import pack, unpack
 from weft.engine.state import Cells, Counted, GroupingState, Piece, State
+from weft.errors import AggregateError
 from weft.slicing import Progression, align
 
 
@@ -53,7 +54,7 @@ class Migration:
             if name in known:
                 columns += zip(part.column_names, (table.column(c) for c in known[name]))
             else:
-                columns += part.columns(_identity(part, table.num_rows))
+                columns += part.columns(part.neutral(table.num_rows))
         made = pa.RecordBatch.from_arrays([a for _, a in columns], names=[n for n, _ in columns])
         wanted = np.any(bitmaps[:, grouping.predicates], axis=1)
         if not wanted.all():
@@ -74,7 +75,20 @@ class Migration:
                 piece = self.piece(Piece(old.bucket, number, held.table()))
                 assert piece is not None
                 new.absorb(piece)
+            if isinstance(held, GroupingState):
+                new.inherit(self._failed(held, number, to))
         return new
+
+    def _failed(self, held: GroupingState, number: int, to: int) -> dict[Where, AggregateError]:
+        """What has failed on the old states, where it is still needed."""
+        places = {name: at for at, (name, _) in enumerate(self.program.layout.groupings[to].parts)}
+        named = [(self.old.groupings[number].parts[at][0], bit, e) for (at, bit), e in held.failed.items()]
+        return {
+            (to, places[name], predicate): error
+            for name, bit, error in named
+            if name in places
+            for predicate in np.flatnonzero(self._bits == bit).tolist()
+        }
 
     def _cells(self, held: GroupingState, number: int, to: int) -> GroupingState:
         """As ``piece``, but only signatures and parts that changed are touched."""
@@ -90,7 +104,7 @@ class Migration:
         runs = []
         for cells in (held.cells, *held.pending):
             parts = [
-                _identity(part, len(cells)) if at is None else cells.parts[at]
+                part.neutral(len(cells)) if at is None else cells.parts[at]
                 for part, at in zip(grouping.parts, chosen)
             ]
             moved = Cells(cells.group, cells.slice, signatures[cells.signature], parts)
@@ -107,10 +121,6 @@ class Migration:
         before = unpack(packed, len(self.old.predicates))
         nothing = np.zeros((len(before), 1), dtype=np.bool_)
         return np.hstack([before, nothing])[:, self._bits]
-
-
-def _identity(part: Part, rows: int) -> States:
-    return States(part.monoid.identity(rows), part.empty().dictionary)
 
 
 def _recut(progressions: Sequence[Progression], starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

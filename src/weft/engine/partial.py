@@ -7,7 +7,8 @@ is a cell, and every part of every aggregate is kept per cell. What leaves is sm
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from functools import partial as partial_of
@@ -15,6 +16,8 @@ from functools import partial as partial_of
 import numpy as np
 import pyarrow as pa
 
+from weft.aggregates import Part
+from weft.engine.blame import Failed, attempted, needing
 from weft.engine.due import NEVER, first_ends, last_ends
 from weft.engine.enrich import NO_TABLES, Enrichment
 from weft.engine.keys import KeyIndex
@@ -91,13 +94,16 @@ def partial(
     keep_late: bool = False,
     limit: int | None = None,
     origins: Sequence[tuple[str, int]] = (),
+    failed: Failed | None = None,
 ) -> Partials:
     """Aggregate a batch's rows into partials.
 
     Rows all of whose windows the watermark has closed are dropped; ``watermark`` None closes nothing.
     ``enrichment`` has the tables that the program's queries join. ``keep_late`` gives the rows that missed
     a window, those without a time, and those after the ``limit``, which count in their windows but are not
-    believed. ``origins`` says of which partition how many rows, one after the other, are.
+    believed. ``origins`` says of which partition how many rows, one after the other, are. To ``failed``,
+    where given, queries that cannot be answered over these rows are added, with why: they have to leave, and
+    the partials are then to be made anew.
     """
     rows = batch = _one_chunk(batch, program)
     made, missed, uncounted = Partials(), NONE, NONE
@@ -109,11 +115,13 @@ def partial(
     signed = signatures(program.predicates, evaluator, batch.num_rows)
     if program.windows:
         slices, missed = _in_time(program, times, keep, watermark)
-        _share(program, Signed(evaluator, times, *slices, *signed), buckets, made)
+        with _blaming(program, Signed(evaluator, times, *slices, *signed), failed) as in_time:
+            _share(program, in_time, buckets, made)
     if program.counts_rows:
         # A row that is late for a window in time is late here too.
         slices, uncounted = _one_each(times, keep, watermark)
-        _line_up(program, Signed(evaluator, times, *slices, *signed, each=True), buckets, made)
+        with _blaming(program, Signed(evaluator, times, *slices, *signed, each=True), failed) as counted:
+            _line_up(program, counted, buckets, made)
     timed = times[keep] if keep.size else times
     late = int(np.count_nonzero(uncounted if program.counts_rows else missed))
     untimed = batch.num_rows - timed.size
@@ -205,6 +213,39 @@ def _one_each(times: np.ndarray, keep: np.ndarray, watermark: int | None) -> tup
     late = timed & (times < (NEVER if watermark is None else watermark))
     at = np.where(timed & ~late, np.arange(len(times), dtype=np.int32), np.int32(-1))
     return (times, times + 1, at), late
+
+
+@contextmanager
+def _blaming(program: Program, rows: Signed, failed: Failed | None) -> Iterator[Signed]:
+    """In the block, an error is added to ``failed`` for each query that it comes from; what is no query's own
+    is raised."""
+    try:
+        yield rows
+    except MemoryError:
+        raise
+    except Exception:
+        guilty = {} if failed is None else needing(program, _failing(program, rows))
+        if failed is None or not guilty:
+            raise
+        failed |= guilty
+
+
+def _failing(program: Program, rows: Signed) -> dict[tuple[Part, int], Exception]:
+    """The parts that fail over the rows that satisfy a predicate, each tried for itself."""
+    errors: dict[tuple[Part, int], Exception] = {}
+    for grouping in program.groupings:
+        if grouping.axis is (Axis.WAITING if rows.each else Axis.TIME):
+            groups = _groups(key_index(grouping.keys, grouping.key_types), grouping.keys, rows)
+            for part, predicates in grouping.needs.items():
+                for predicate in predicates:
+                    error = attempted(partial_of(_try, rows.of([predicate]), groups, part, predicate))
+                    if error is not None:
+                        errors[part, predicate] = error
+    return errors
+
+
+def _try(rows: Signed, groups: np.ndarray, part: Part, predicate: int) -> None:
+    part.columns(shards_of(rows, groups, {part: (predicate,)}).states[part])
 
 
 def _share(program: Program, rows: Signed, buckets: int, made: Partials) -> None:

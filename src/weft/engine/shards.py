@@ -218,7 +218,11 @@ def _lifted(rows: Signed, parts: Needed) -> dict[Part, Rows | None]:
         needed = rows.needed_by(needing)
         values = [rows.evaluator.evaluate(a, needed) for a in part.args]
         all_count = part.kind == "count" and not any(v.null_count for v in values)
-        lifted[part] = None if part.kind == "rows" or all_count else part.lift(values, rows.times)
+        made = None if part.kind == "rows" or all_count else part.lift(values, rows.times)
+        if made is not None and needed is not None and not part.monoid.built_in:
+            # A user's functions must not see rows that none of its queries has asked for: they may raise.
+            made = replace(made, valid=made.valid & needed if made.valid.size else needed)
+        lifted[part] = made
     return lifted
 
 

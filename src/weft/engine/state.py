@@ -6,9 +6,10 @@ a window of a group is a run of neighbouring cells. New partials wait unordered 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -16,12 +17,16 @@ import pyarrow.compute as pc
 
 from weft.aggregates import States
 from weft.aggregates.monoid import merge
+from weft.engine.blame import PartsFailed, Where
 from weft.engine.cells import factorize, order_by, run_targets
 from weft.engine.due import last_ends, needed_at
 from weft.engine.keys import KeyIndex
 from weft.engine.program import Axis, Grouping, Program
 from weft.engine.signature import unpack
 from weft.engine.waiting import Waiting
+from weft.errors import AggregateError
+
+T = TypeVar("T")
 
 MOST_DEAD = 0.125
 
@@ -89,6 +94,8 @@ class GroupingState:
         nothing = np.zeros(0, dtype=np.int64)
         self.cells = Cells(nothing, nothing, nothing, [p.empty() for p in grouping.parts])
         self.pending: list[Cells] = []
+        self.failed: dict[tuple[int, int], AggregateError] = {}
+        """Parts whose functions have failed on cells of a predicate: their states mean nothing any more."""
 
     @property
     def rows(self) -> int:
@@ -99,9 +106,37 @@ class GroupingState:
     def bytes(self) -> int:
         """How much memory the cells take, dictionaries apart."""
         return sum(
-            c.group.nbytes * 3 + sum(part.nbytes(s) for part, s in zip(self.grouping.parts, c.parts))
+            c.group.nbytes * 3
+            + sum(self._tried(n, self.grouping.parts[n].nbytes, s) or 0 for n, s in enumerate(c.parts))
             for c in (self.cells, *self.pending)
         )
+
+    def _tried(self, number: int, do: Callable[[Any], T], given: Any) -> T | None:
+        """What is done with states of a part; None where that fails, which is remembered."""
+        try:
+            return do(given)
+        except AggregateError as error:
+            self.failed |= dict.fromkeys(((number, p) for p in self.grouping.needed_by[number]), error)
+            return None
+
+    def _merge_apart(
+        self, number: int, count: int, cells: Sequence[np.ndarray], states: np.ndarray
+    ) -> np.ndarray:
+        """States of a part merged signature by signature: those that cannot be fail for their predicates.
+
+        ``cells`` are what each state is merged into, its place, and the signatures of all.
+        """
+        monoid, bitmaps = self.grouping.parts[number].monoid, self.bitmaps()
+        into, (target, order, signature) = monoid.identity(count), cells
+        for bits in np.unique(signature).tolist():
+            mine = signature[order] == bits
+            try:
+                merge(monoid, into, target[mine], order[mine], states)
+            except AggregateError as error:
+                into[target[mine]] = monoid.identity(1)
+                for predicate in np.flatnonzero(bitmaps[bits]).tolist():
+                    self.failed[number, predicate] = error
+        return into
 
     def absorb(self, table: pa.RecordBatch) -> None:
         """Take in partials; they are put in order when next needed."""
@@ -113,8 +148,9 @@ class GroupingState:
         at = self._slices(*(c.to_numpy(zero_copy_only=False) for c in columns[width : width + 2]))
         signature = self._signatures(columns[width + 2])
         parts, next = [], width + 3
-        for part in self.grouping.parts:
-            parts.append(part.states(columns[next : next + len(part.words)]))
+        for number, part in enumerate(self.grouping.parts):
+            read = self._tried(number, part.states, columns[next : next + len(part.words)])
+            parts.append(part.neutral(len(group)) if read is None else read)
             next += len(part.words)
         self.pending.append(Cells(group, at, signature, parts))
 
@@ -184,7 +220,10 @@ class GroupingState:
         for number, part in enumerate(self.grouping.parts):
             whole = part.concat([c.parts[number] for c in runs])
             into = part.monoid.identity(count)
-            merge(part.monoid, into, target, order, whole.words)
+            try:
+                merge(part.monoid, into, target, order, whole.words)
+            except AggregateError:
+                into = self._merge_apart(number, count, (target, order, signature), whole.words)
             parts.append(States(into, whole.dictionary))
         leader = order[first]
         self.cells = Cells(group[leader], at[leader], signature[leader], parts)
@@ -257,8 +296,9 @@ class GroupingState:
                 pa.DictionaryArray.from_arrays(pa.array(cells.signature.astype(np.int32)), packed),
             ),
         ]
-        for part, states in zip(self.grouping.parts, cells.parts):
-            columns += part.columns(states)
+        for number, (part, states) in enumerate(zip(self.grouping.parts, cells.parts)):
+            written = self._tried(number, part.columns, states)
+            columns += part.columns(part.neutral(len(cells))) if written is None else written
         return pa.RecordBatch.from_arrays([a for _, a in columns], names=[n for n, _ in columns])
 
 
@@ -337,7 +377,21 @@ class State:
                 halves[each.bucket].absorb(each)
         for half in halves.values():
             half.answered = self.answered
+            half.inherit(self.failed)
         return list(halves.values())
+
+    @property
+    def failed(self) -> dict[Where, AggregateError]:
+        """What has failed on the states that are held."""
+        held = [(n, each) for n, each in enumerate(self.groupings) if isinstance(each, GroupingState)]
+        return {(n, *where): error for n, each in held for where, error in each.failed.items()}
+
+    def inherit(self, failed: Mapping[Where, AggregateError]) -> None:
+        """Remember what has failed on states that are now held here."""
+        for (grouping, part, predicate), error in failed.items():
+            held = self.groupings[grouping]
+            if isinstance(held, GroupingState):
+                held.failed[part, predicate] = error
 
     def snapshot(self) -> list[Piece]:
         """Everything that is still needed, one piece per grouping that holds anything."""
@@ -388,8 +442,12 @@ def _overlap(pieces: Sequence[Piece]) -> bool:
 
 
 def merge_pieces(pieces: Sequence[Piece], program: Program) -> list[Piece]:
-    """One piece per bucket and grouping, equal cells combined."""
+    """One piece per bucket and grouping, equal cells combined; PartsFailed where some cannot be."""
     states: dict[int, State] = {}
     for piece in pieces:
         states.setdefault(piece.bucket, State(program, piece.bucket)).absorb(piece)
-    return [piece for state in states.values() for piece in state.snapshot()]
+    merged = [piece for state in states.values() for piece in state.snapshot()]
+    failed = {where: error for state in states.values() for where, error in state.failed.items()}
+    if failed:
+        raise PartsFailed(failed)
+    return merged

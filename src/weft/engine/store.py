@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import uuid
 from collections.abc import Mapping
 from typing import Any
@@ -29,6 +30,8 @@ from weft.filesystem import join, resolve, write_atomically
 
 MANIFESTS = "manifests"
 CLOCKS = "clocks"
+NUMBERED = re.compile(r"[0-9]{10,18}\.json")
+SLICE = re.compile(r"[0-9]{10,18}-.+\.parquet")
 KEPT_MANIFESTS = 10
 SWEEP_EVERY = 100
 ABOUT = (
@@ -184,7 +187,7 @@ class SliceStore:
         recent = [n for n in self._numbers() if n > self.last.seq - 2]
         manifests = [self.last, *(m for m in map(self._try_read, recent) if m)]
         named = frozenset().union(*(m.files for m in manifests))
-        for name in self._names(SLICES, ".parquet"):
+        for name in self._names(SLICES, SLICE):
             if int(name.split("-")[0]) <= self.last.seq and name not in named:
                 self._delete(join(self.path, SLICES, name))
         for number in self._numbers():
@@ -223,15 +226,15 @@ class SliceStore:
             raise CheckpointError(f"'{path}' is damaged; {remedy}") from error
 
     def _numbers(self, folder: str = MANIFESTS) -> list[int]:
-        return sorted(int(name.split(".")[0]) for name in self._names(folder, ".json"))
+        return sorted(int(name.removesuffix(".json")) for name in self._names(folder, NUMBERED))
 
     def _versions(self) -> list[int]:
         return self._numbers(REGISTRY)
 
-    def _names(self, folder: str, suffix: str) -> list[str]:
+    def _names(self, folder: str, pattern: re.Pattern[str]) -> list[str]:
+        """The files of a folder that are the store's own; whatever else lies there is left alone."""
         infos = self.system.get_file_info(fs.FileSelector(join(self.path, folder)))
-        names = [info.base_name for info in infos]
-        return [n for n in names if n.endswith(suffix) and n[:1].isdigit()]
+        return [info.base_name for info in infos if pattern.fullmatch(info.base_name)]
 
     def _manifest(self, seq: int) -> str:
         return join(self.path, MANIFESTS, f"{seq:010}.json")

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from weft.engine.changes import Failure
 from weft.engine.layout import Layout
 from weft.engine.manifest import seal, unseal
 from weft.engine.program import Origin, Program
@@ -22,7 +24,7 @@ from weft.expr import UTC
 from weft.expr.types import is_utc
 from weft.filesystem import join, resolve
 from weft.query import JoinQuery, Query
-from weft.query_json import in_utc, query_from_dict, query_to_dict
+from weft.query_json import in_utc, join_from_dict, join_to_dict, query_from_dict, query_to_dict
 
 REGISTRY = "registry"
 Q = TypeVar("Q", Query, JoinQuery)
@@ -34,7 +36,8 @@ class Version:
     run was started with. ``types`` are the columns that are read. ``lateness`` is that of the steps, and
     ``base_lateness`` the one that the run was started with. Where streams are joined, ``joins`` says how, as
     plain data, and the queries are those over the joins' results. ``zone`` is that of local times; where it
-    was not written down yet, they were those of the columns' own."""
+    was not written down yet, they were those of the columns' own. ``failed`` are the queries that had to
+    leave, as data, and why."""
 
     version: int
     seq: int
@@ -48,6 +51,7 @@ class Version:
     base_lateness: int | None = 0
     joins: Mapping[str, Any] | None = None
     zone: str | None = None
+    failed: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -58,6 +62,7 @@ class Version:
         lateness: int | None = 0,
         base_lateness: int | None = 0,
         joins: Mapping[str, Any] | None = None,
+        failed: Mapping[str, Failure] = MappingProxyType({}),
     ) -> Version:
         """The version that a program is."""
         types = {name: str(program.schema.field(name).type) for name in program.columns}
@@ -75,7 +80,13 @@ class Version:
             base_lateness,
             joins,
             program.zone,
+            {name: {"message": f.message, "query": _as_data(f.query)} for name, f in failed.items()},
         )
+
+    def failures(self) -> dict[str, Failure]:
+        """The queries that had to leave, by name."""
+        read = query_from_dict if self.joins is None else join_from_dict
+        return {name: Failure(each["message"], read(each["query"])) for name, each in self.failed.items()}
 
     def check_zone(self, zone: str, place: str) -> None:
         """Refuse a run in another zone: windows that are open would mix local times of both."""
@@ -101,7 +112,7 @@ class Version:
             queries if self.zone is not None or self._column_zones() - {UTC} else tuple(map(in_utc, queries))
         )
 
-    def check(self, schema: pa.Schema, time: str, zone: str, place: str) -> None:
+    def check(self, schema: pa.Schema, time: str, place: str, zone: str = UTC) -> None:
         """Refuse a stream of another time column, of columns of other types, or in another zone."""
         remedy = "use another checkpoint directory, or the same stream"
         if self.joins is not None:
@@ -137,6 +148,7 @@ class Version:
                 "base_lateness": self.base_lateness,
                 "joins": self.joins,
                 "zone": self.zone,
+                "failed": dict(self.failed),
             },
             indent=None,
         )
@@ -159,12 +171,17 @@ class Version:
                 base_lateness=body["base_lateness"],
                 joins=body["joins"],
                 zone=body.get("zone"),
+                failed=body.get("failed", {}),  # written since queries can fail alone
             )
         except (KeyError, TypeError, ValueError, QueryError) as error:
             raise CheckpointError(f"it is not a whole version of queries: {error}") from error
 
 
 _plain = lru_cache(maxsize=1 << 13)(query_to_dict)
+
+
+def _as_data(query: Query | JoinQuery) -> dict[str, Any]:
+    return join_to_dict(query) if isinstance(query, JoinQuery) else query_to_dict(query)
 
 
 def registry_file(place: str, version: int) -> str:

@@ -18,18 +18,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from weft.bounds import MAX_COMPILED_NESTING, MAX_CONSTANT_BYTES, MAX_PARTS
 from weft.errors import QueryError
 from weft.expr.functions import ALIASES, FUNCTIONS
 from weft.expr.node import Node, refusal, text_of
 from weft.expr.rules import arity_error
 from weft.expr.types import SQL_TYPES, UTC, arrow_type, is_utc, sql_type, time_zone
 from weft.query import Call, Column, Expr, Literal
-
-DEEPEST = 200
-"""Nesting beyond this is refused; chains of AND or OR count as one level."""
-
-LARGEST = 100_000
-"""Sub-expressions beyond this are refused."""
 
 
 def check(expr: Expr, schema: pa.Schema, zone: str = UTC) -> str:
@@ -82,6 +77,10 @@ def _compiler(names: tuple[str, ...], types: tuple[pa.DataType, ...], zone: str)
     return Compiler(names, types, zone)
 
 
+HELD_CONSTANT_BYTES = 64 * 1024 * 1024
+"""Bytes of constants that a compiler keeps; beyond it, it begins anew."""
+
+
 class Compiler:
     """Turns expressions over one schema into checked nodes; equal sub-expressions become one node.
 
@@ -95,7 +94,7 @@ class Compiler:
         self._nodes: dict[Any, Node] = {}
         # By identity: hashing a tree walks it, and the same tree comes back with every batch.
         self._compiled: dict[int, tuple[Expr, Node]] = {}
-        self._size = 0
+        self._size = self._constant_bytes = 0
         self._spellings: dict[Node, Expr] = {}
         self._lock = threading.Lock()
 
@@ -105,9 +104,11 @@ class Compiler:
         if found is not None:
             return found[1]
         with self._lock:
-            if len(self._compiled) > 10_000 or len(self._nodes) > 10 * LARGEST:
+            full = len(self._compiled) > 10_000 or len(self._nodes) > 10 * MAX_PARTS
+            if full or self._constant_bytes > HELD_CONSTANT_BYTES:
                 self._compiled.clear()
                 self._nodes.clear()
+                self._constant_bytes = 0
             self._size = 0
             self._spellings.clear()
             node = self._visit(expr, 0)
@@ -120,10 +121,12 @@ class Compiler:
 
     def _visit(self, expr: Expr, depth: int) -> Node:
         self._size += 1
-        if depth > DEEPEST:
-            raise refusal(expr, f"an expression is nested more than {DEEPEST} deep", "split it into several")
-        if self._size > LARGEST:
-            raise refusal(expr, f"an expression has more than {LARGEST} parts", "split it into several")
+        if depth > MAX_COMPILED_NESTING:
+            message = f"an expression is nested more than {MAX_COMPILED_NESTING} deep"
+            raise refusal(expr, message, "split it into several")
+        if self._size > MAX_PARTS:
+            message = f"an expression has more than {MAX_PARTS:,} parts"
+            raise refusal(expr, message, "split it into several")
         if isinstance(expr, Column):
             node = self._column(expr)
         elif isinstance(expr, Literal):
@@ -184,6 +187,12 @@ class Compiler:
         return self._constant(source, kind, tz, scalar)
 
     def _constant(self, source: Expr, kind: str, tz: str | None, scalar: pa.Scalar) -> Node:
+        if kind == "string" and scalar.is_valid:
+            size = len(scalar.as_buffer())
+            if size > MAX_CONSTANT_BYTES:
+                message = f"a constant of {size:,} bytes, and the most is {MAX_CONSTANT_BYTES:,}"
+                raise refusal(source, message, "use shorter text")
+            self._constant_bytes += size
         # The text tells -0.0 from 0.0; timestamps may lie outside the years Python knows.
         key = scalar.value if kind in ("timestamp", "date") else repr(scalar.as_py())
         return self._intern(source, "literal", (), kind, tz, scalar, key=(key,))

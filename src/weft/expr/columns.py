@@ -20,6 +20,8 @@ def canonical(array: pa.Array, type: str, tz: str | None) -> tuple[pa.Array, pa.
     [1, None]
     """
     if isinstance(array, pa.DictionaryArray):
+        if pa.types.is_string_view(array.type.value_type):  # which Arrow cannot take from
+            array = pa.DictionaryArray.from_arrays(array.indices, array.dictionary.cast(pa.string()))
         array = array.dictionary_decode()
     if type == "decimal":
         return array, None

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from weft.bounds import MAX_BATCH_TEXT_BYTES
 from weft.errors import QueryError
 from weft.expr.arrays import as_mask, from_mask, take, values_of
 from weft.expr.check import Compiler, compiler_for
@@ -34,6 +35,10 @@ class Evaluator:
     A value that Spark's ANSI mode would refuse (x/0, overflow of bigint, a bad cast) is NULL and
     counted in ``bad``; under ``strict`` it is a QueryError. A value that no row needed, in a branch
     not taken or behind an AND that was already FALSE, is neither. ``zone`` is that of local times.
+
+    The texts that are made for a batch are bounded (``MAX_BATCH_TEXT_BYTES``): an expression that needs more
+    is evaluated for a part of the rows after the other, and where its own values are more than that, those
+    behind are bad.
     """
 
     def __init__(
@@ -46,10 +51,12 @@ class Evaluator:
     ) -> None:
         self.batch, self.strict = batch, strict
         self.compiler = compiler or compiler_for(batch.schema, zone)
-        self._values = dict(known or {})
+        self._given = dict(known or {})
+        self._values = dict(self._given)
         self._masks: dict[Node, npt.NDArray[np.bool_]] = {}
         self._dictionaries: dict[str, tuple[Evaluator, npt.NDArray[Any]] | None] = {}
         self._bad: Bad = {}
+        self._text = 0
 
     def evaluate(self, expr: Expr, where: npt.NDArray[np.bool_] | None = None) -> pa.Array:
         """The values of an expression: bool, int64, float64, string, timestamp[us] or date32.
@@ -119,8 +126,58 @@ class Evaluator:
         """The values of a checked expression, and what was bad in it."""
         value = self._values.get(node)
         if value is None:
+            known, text = len(self._values), self._text
+            try:
+                value = self._value(node)
+                if isinstance(value.data, pa.StringScalar):
+                    self._reserve(_size(value.data, self.batch.num_rows))
+            except _TooMuchText:
+                while len(self._values) > known:  # what was made on the way to it
+                    self._values.popitem()
+                self._text = text
+                value = self._in_pieces(node)
+            self._values[node] = value
+        return value
+
+    def _value(self, node: Node) -> Value:
+        value = self._values.get(node)
+        if value is None:
             value = self._values[node] = self._compute(node)
         return value
+
+    def _reserve(self, size: int) -> None:
+        if self._text + size > MAX_BATCH_TEXT_BYTES:
+            raise _TooMuchText
+
+    def _in_pieces(self, node: Node) -> Value:
+        """The values of an expression from those of either half of the rows."""
+        rows = self.batch.num_rows
+        if rows <= 1:
+            return Value(pa.nulls(rows, node.arrow), {node: pa.repeat(pa.scalar(True), rows)})
+        pieces, bad, left = list[pa.Array](), dict[Node, list[pa.BooleanArray]](), MAX_BATCH_TEXT_BYTES
+        for start, count in ((0, rows // 2), (rows // 2, rows - rows // 2)):
+            known = {n: Value(_slice(v.data, start, count)) for n, v in self._given.items()}
+            half = Evaluator(self.batch.slice(start, count), compiler=self.compiler, known=known)
+            value = half.value(node)
+            data = spread(value.data, count)
+            failed = dict(value.bad)
+            if node.type == "string":
+                sizes = np.cumsum(_sizes(data))
+                fitting = int(np.searchsorted(sizes, left, side="right"))
+                if fitting < count:
+                    beyond = from_mask(np.arange(count) >= fitting)
+                    merge_bad(failed, {node: pc.and_(beyond, pc.is_valid(data))})
+                    data = pa.concat_arrays([data[:fitting], pa.nulls(count - fitting, data.type)])
+                left -= int(sizes[fitting - 1]) if fitting else 0
+            for each, mask in failed.items():
+                missing = start - sum(map(len, bad.get(each, ())))
+                bad.setdefault(each, []).extend((pa.repeat(pa.scalar(False), missing), mask))
+            pieces.append(data)
+        masks = {
+            each: pa.concat_arrays([*some, pa.repeat(pa.scalar(False), rows - sum(map(len, some)))])
+            for each, some in bad.items()
+        }
+        return Value(pa.concat_arrays(pieces), masks)
 
     def _compute(self, node: Node) -> Value:
         if node.function == "literal":
@@ -133,15 +190,21 @@ class Evaluator:
             dictionary = self.dictionary(name)
             if dictionary is not None:
                 return self._over_dictionary(node, *dictionary)
-        values = [self.value(a) for a in node.args]
+        values = [self._value(a) for a in node.args]
+        if node.type == "string":
+            self._reserve(_growth(node) * sum(_size(v.data, self.batch.num_rows) for v in values))
         function = FUNCTIONS[node.function]
-        if function.lazy is not None:
-            return function.lazy(values, self.batch.num_rows)
-        return self._apply(node, values)
+        if function.lazy is None:
+            value = self._apply(node, values)
+        else:
+            value = function.lazy(values, self.batch.num_rows)
+        self._text += _size(value.data, self.batch.num_rows)
+        return value
 
     def _apply(self, node: Node, values: list[Value]) -> Value:
         data = [v.data for v in values]
         if all(isinstance(d, pa.Scalar) for d in data):  # a constant that is bad
+            self._reserve(_size(data[0], self.batch.num_rows))
             data[0] = spread(data[0], self.batch.num_rows)
         result = FUNCTIONS[node.function].kernel(node, *data)  # type: ignore[misc]
         bad = bad_of(values)
@@ -181,4 +244,37 @@ class Evaluator:
         value = rows.value(node)
         bad: Bad = {}
         merge_bad(bad, {n: take(mask, places) for n, mask in value.bad.items()})
-        return Value(take(spread(value.data, rows.batch.num_rows), places), bad)
+        data = spread(value.data, rows.batch.num_rows)
+        if node.type == "string":
+            size = int(_sizes(data)[places].sum())
+            self._reserve(size)
+            self._text += size
+        return Value(take(data, places), bad)
+
+
+class _TooMuchText(Exception):
+    """The texts of a batch would take more than they may."""
+
+
+def _sizes(data: pa.Array) -> npt.NDArray[np.int64]:
+    """The bytes of each text."""
+    return pc.fill_null(pc.binary_length(data), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _size(data: pa.Array | pa.Scalar, rows: int) -> int:
+    """The bytes of texts, those of a constant in each row; 0 for values that are no text."""
+    if isinstance(data, pa.StringScalar):
+        return rows * len(data.as_buffer()) if data.is_valid else 0
+    return pc.sum(pc.binary_length(data)).as_py() or 0 if pa.types.is_string(data.type) else 0
+
+
+def _growth(node: Node) -> int:
+    """At most how many times as long as its arguments the text of an operation is."""
+    if node.function == "replace":
+        search, replacement = (len(text.encode()) for text in node.param)
+        return -(-replacement // search) if search else 1
+    return 3 if node.function in ("lower", "upper") else 1
+
+
+def _slice(data: pa.Array | pa.Scalar, start: int, count: int) -> pa.Array | pa.Scalar:
+    return data.slice(start, count) if isinstance(data, pa.Array) else data

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 import pyarrow.compute as pc
 
+from weft.bounds import MAX_VALUE_BYTES
 from weft.expr import rules
 from weft.expr.arrays import Result
 from weft.expr.kernels import calendar, casting, comparing, logic, numeric, rounding, text
@@ -39,6 +40,7 @@ class Function:
 
 def _table() -> dict[str, Function]:
     overflow, by_zero = "out of the range of bigint", "division by zero"
+    too_long = f"text longer than {MAX_VALUE_BYTES:,} bytes"
     number, string = takes("double", gives="double"), takes("string", gives="string")
     part = calendar.part
     functions = [
@@ -89,11 +91,11 @@ def _table() -> dict[str, Function]:
         Function("substring", 2, 3, rules.slicing, text.substring),
         Function("left", 2, 2, rules.slicing, text.left),
         Function("right", 2, 2, rules.slicing, text.right),
-        Function("concat", 1, None, string, text.concat),
+        Function("concat", 1, None, string, text.concat, failure=too_long),
         Function("starts_with", 2, 2, rules.strings(1, "boolean"), text.starts_with),
         Function("ends_with", 2, 2, rules.strings(1, "boolean"), text.ends_with),
         Function("contains", 2, 2, rules.strings(1, "boolean"), text.contains),
-        Function("replace", 2, 3, rules.strings(2, "string"), text.replace),
+        Function("replace", 2, 3, rules.strings(2, "string"), text.replace, failure=too_long),
         Function("year", 1, 1, rules.date_part, part(pc.year)),
         Function("quarter", 1, 1, rules.date_part, part(pc.quarter)),
         Function("month", 1, 1, rules.date_part, part(pc.month)),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from weft.bounds import MAX_LIKE_CHARACTERS
 from weft.expr.arrays import Result
 from weft.expr.node import Builder, Node, refusal
 from weft.expr.rules import constant, convert
@@ -42,6 +43,12 @@ def parse(pattern: str, escape: str = "\\", call: Call | None = None) -> Pattern
     where = call or Call("like", ())
     if len(escape) != 1:
         raise refusal(where, f"the ESCAPE of a LIKE is one character, not {escape!r}")
+    if len(pattern) > MAX_LIKE_CHARACTERS:
+        raise refusal(
+            where,
+            f"the LIKE pattern has {len(pattern):,} characters, and the most is {MAX_LIKE_CHARACTERS:,}",
+            "write starts_with, ends_with, contains or =, or compare length()",
+        )
     pieces: list[str | int | None] = []
     characters = iter(pattern)
     for character in characters:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from weft.bounds import MAX_IN_VALUES
 from weft.expr.node import Builder, Node, refusal, text_of
 from weft.expr.rules import meet
 from weft.query import Call
@@ -23,6 +24,9 @@ class Members:
 
 def membership(call: Call, args: list[Node], build: Builder) -> Node:
     """The rule of IN: constants of a type that compares with x."""
+    if (count := len(args) - 1) > MAX_IN_VALUES:
+        message = f"IN has {count:,} values, and the most is {MAX_IN_VALUES:,}"
+        raise refusal(call, message, "join a table that has them")
     for item in args[1:]:
         if not item.is_literal:
             expr = build.spelling(item)

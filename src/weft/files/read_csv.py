@@ -83,7 +83,7 @@ def _in_utc(path: str, schema: pa.Schema, options: CsvOptions, done: int) -> Ite
     plain = [f.with_type(pa.timestamp("us")) if pa.types.is_timestamp(f.type) else f for f in schema]
     for chunk in _convert(path, pa.schema(plain), options, done):
         columns = [
-            pc.assume_timezone(c, f.type.tz) if pa.types.is_timestamp(f.type) and f.type.tz else c
+            pc.assume_timezone(c, "UTC").cast(f.type) if pa.types.is_timestamp(f.type) and f.type.tz else c
             for c, f in zip(chunk.table.columns, schema)
         ]
         yield Chunk(pa.table(columns, schema=schema), chunk.bad)

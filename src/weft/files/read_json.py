@@ -108,12 +108,38 @@ def table_of(records: Sequence[dict[str, Any]], schema: pa.Schema) -> tuple[pa.T
     """
     columns, bad = [], 0
     for field in schema:
-        array, unfit = pa.array([_text(r.get(field.name)) for r in records], pa.string()), 0
-        if not pa.types.is_string(field.type):
-            array, unfit = cast_leniently(array, field.type)
+        values = [r.get(field.name) for r in records]
+        if pa.types.is_nested(field.type):
+            array, unfit = _nested(values, field.type)
+        else:
+            array, unfit = pa.array(map(_text, values), pa.string()), 0
+            if not pa.types.is_string(field.type):
+                array, unfit = cast_leniently(array, field.type)
         columns.append(array)
         bad += unfit
     return pa.table(columns, schema=schema), bad
+
+
+def _nested(values: Sequence[Any], type: pa.DataType) -> tuple[pa.Array, int]:
+    """Objects and lists as values of a type, all at once or each half, down to the one that does not fit."""
+    if not values:
+        return pa.nulls(0, type), 0
+    lines = "\n".join(text_json.dumps({"value": value}) for value in values).encode()
+    try:
+        table = json.read_json(
+            io.BytesIO(lines),
+            read_options=json.ReadOptions(use_threads=False, block_size=len(lines) + 1),
+            parse_options=json.ParseOptions(
+                explicit_schema=pa.schema({"value": type}), unexpected_field_behavior="ignore"
+            ),
+        )
+        return table.column("value").combine_chunks(), 0
+    except pa.ArrowInvalid:
+        if len(values) == 1:
+            return pa.nulls(1, type), 1
+    middle = len(values) // 2
+    (low, bad_low), (high, bad_high) = _nested(values[:middle], type), _nested(values[middle:], type)
+    return pa.concat_arrays([low, high]), bad_low + bad_high
 
 
 def _lines(path: str) -> Iterator[tuple[bytes, dict[str, Any] | None]]:

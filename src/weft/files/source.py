@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import fnmatch
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import islice
 
 import pyarrow as pa
-from pyarrow import fs
 
 from weft.errors import JobError
 from weft.files import read_csv, read_json, read_parquet
 from weft.files.chunk import Chunk, least_of, marks_before, regroup
+from weft.files.listing import list_files
 from weft.files.read_csv import CsvOptions
 from weft.files.split import Found, Split, balance, join_row_groups
 from weft.files.types import read_schema
-from weft.filesystem import resolve, uri
+from weft.filesystem import uri
 
 FORMATS = ("parquet", "csv", "json")
 UNREADABLE = (OSError, pa.ArrowException, JobError, UnicodeDecodeError)
@@ -31,9 +31,10 @@ class Files:
     """Files read with pyarrow, in the very task that aggregates them.
 
     ``path`` is a folder (with all below it), a glob, a file, or a list of those; names that begin with ``_``
-    or ``.`` are left out, as Spark does. ``schema`` maps columns to types, and is found in the first file
-    where it is not given. ``on_bad_file`` says whether a file that cannot be read stops the run (``fail``)
-    or is left out and reported (``skip``). ``delimiter``, ``header`` and ``quote`` are for CSV.
+    or ``.`` are left out, as Spark does. Files are taken in the order of their last change, then of names.
+    ``schema`` maps columns to types, and is found in the first file where it is not given. ``on_bad_file``
+    says whether a file that cannot be read stops the run (``fail``) or is left out and reported (``skip``).
+    ``delimiter``, ``header`` and ``quote`` are for CSV.
 
     >>> import tempfile, pathlib
     >>> folder = pathlib.Path(tempfile.mkdtemp())
@@ -97,9 +98,8 @@ class Files:
         """
         schema, taken = self.stream_schema(), set[str]()
         while True:
-            new = [f for f in self._present() if f.size > 0 and f.path not in taken][
-                : self.max_files_per_batch
-            ]
+            present = (f for f in list_files(self.places) if f.size > 0 and f.path not in taken)
+            new = list(islice(present, self.max_files_per_batch))
             taken |= {f.path for f in new}
             yield from self._read_here(new, schema)
             if not new:
@@ -120,14 +120,11 @@ class Files:
         )
 
     def find(self) -> list[Found]:
-        """All files that are there now, in order of name; JobError where there are none."""
-        found = self._present()
+        """All files that are there now, the oldest first, then by name; JobError where there are none."""
+        found = list_files(self.places)
         if not found:
             raise JobError(f"there are no files in '{self}'; check the path")
         return [f for f in found if f.size > 0]
-
-    def _present(self) -> list[Found]:
-        return [f for place in self.places for f in _list(place)]
 
     def __str__(self) -> str:
         return ", ".join(self.places)
@@ -220,39 +217,3 @@ class Files:
                 f"file '{path}' cannot be read as {self.format}: {error}; "
                 "repair or remove it, or leave such files out with on_bad_file='skip'"
             ) from error
-
-
-def _list(place: str) -> list[Found]:
-    """The files of one place: itself, all below it, or all that match."""
-    system, path = resolve(place)
-    folder = path
-    while any(c in folder for c in "*?["):
-        folder = os.path.dirname(folder)
-    try:
-        info = system.get_file_info(folder)
-        if info.type == fs.FileType.NotFound:
-            raise JobError(f"'{place}' does not exist; check the path")
-        if info.type == fs.FileType.File:
-            return [Found(place, info.size, info.mtime_ns)]
-        below = system.get_file_info(fs.FileSelector(folder, recursive=True))
-    except OSError as error:
-        raise JobError(f"cannot list '{place}': {error}") from error
-    prefix = place[: len(place) - len(path)] if place.endswith(path) else ""
-    files = [i for i in below if i.type == fs.FileType.File and not _hidden(i.path[len(folder) :])]
-    if folder != path:
-        files = [i for i in files if _matches(i.path, path)]
-    return [Found(prefix + i.path, i.size, i.mtime_ns) for i in sorted(files, key=lambda i: i.path)]
-
-
-def _hidden(path: str) -> bool:
-    return any(name[0] in "_." for name in path.split("/") if name)
-
-
-def _matches(path: str, pattern: str) -> bool:
-    """Whether a path is what a glob asks for, or below it.
-
-    >>> _matches("/in/a/x.csv", "/in/*"), _matches("/in/x.csv", "/in/*.json")
-    (True, False)
-    """
-    wanted, given = pattern.split("/"), path.split("/")
-    return len(given) >= len(wanted) and all(map(fnmatch.fnmatchcase, given, wanted))

@@ -54,7 +54,7 @@ class Access:
                 here = as_mask(pc.is_valid(array))
                 valid = here & valid if valid.size else here
         if self.width:
-            return values_of(arrays[0].cast(pa.float64())), valid
+            return values_of(as_doubles(arrays[0])), valid
         codes = codes_of(arrays[0])
         for array in arrays[1:]:
             codes = mixed(codes, codes_of(array))
@@ -201,6 +201,12 @@ def _split(args: Sequence[Expr], side: str) -> tuple[Expr, Expr] | None:
 def bare(expr: Expr, side: str) -> Expr:
     """An expression over one side's columns, by their own names."""
     return with_columns(expr, {c: c[len(side) + 1 :] for c in columns_of(expr)})
+
+
+def as_doubles(array: pa.Array) -> pa.Array:
+    """Values of a band as doubles, integers beyond 2^53 rounded: `reach_of` allows for it, and bands are
+    tested exactly afterwards."""
+    return array.cast(pa.float64(), safe=False)
 
 
 def reach_of(values: np.ndarray, width: float) -> np.ndarray:

@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from weft.errors import JobError
+from weft.instants import python_rows
 
 
 @runtime_checkable
@@ -102,7 +103,7 @@ class ConsoleSink:
         """Print."""
         for name, table in results.items():
             printed = Table(*table.column_names)
-            for row in table.slice(0, self.rows).to_pylist():
+            for row in python_rows(table.slice(0, self.rows)):
                 printed.add_row(*map(_cell, row.values()))
             self.console.print(f"{name}, step {seq}: {table.num_rows:,} rows", highlight=False, markup=False)
             self.console.print(printed)
@@ -226,4 +227,6 @@ def other_columns(name: str) -> JobError:
 
 def _cell(value: Any) -> str:
     text = "" if value is None else str(value)
+    if re.fullmatch(r"[+-]\d{6}-\d\d-\d\dT.*", text):
+        text = text.replace("T", " ")
     return re.sub(r"\+00:00$", "", text)

@@ -51,6 +51,7 @@ class KafkaSink:
 
     def open(self, schemas: Mapping[str, pa.Schema], stream: str) -> None:
         """End what an earlier run left unfinished, and find out which step was the last."""
+        self.check(schemas)
         self._keys = {name: key_columns(schema) for name, schema in schemas.items()}
         if self._producer is not None:
             return
@@ -65,6 +66,15 @@ class KafkaSink:
             self._producer.init_transactions(TIMEOUT)
         # A run without a checkpoint begins anew, with a step 1 of its own.
         self._last = (0, "") if stream == "run" else self._find_last()
+
+    def check(self, schemas: Mapping[str, pa.Schema]) -> None:
+        """Refuse a column that would take the place of the query's name in a message."""
+        for name, schema in schemas.items():
+            if "query" in schema.names:
+                raise JobError(
+                    f"query '{name}' has a column 'query', which every message has for the query's name; "
+                    "give it another name with AS"
+                )
 
     def deliver(self, results: Mapping[str, pa.Table], seq: int) -> None:
         """Send the step's results, unless they were sent before."""

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from weft.errors import JobError
+from weft.instants import postgres, python_values
 from weft.plain import plain, to_json
 from weft.sinks.base import key_columns, other_columns
 
@@ -22,6 +23,7 @@ TRIES = 4
 OLDEST = 150000
 LONGEST_NAME = 63
 OWN = {"weft_stream": "text", "weft_step": "bigint"}
+SYSTEM = frozenset(("tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"))
 
 T = TypeVar("T")
 
@@ -45,12 +47,16 @@ class PostgresSink:
     def open(self, schemas: Mapping[str, pa.Schema], stream: str) -> None:
         """Make the tables that are not there yet."""
         new = {n: s for n, s in schemas.items() if self._schemas.get(n) != s}
+        for name, schema in new.items():
+            _check_names(name, schema)
         self._stream = stream
         self._tried(lambda connection: self._make(connection, new))
         self._schemas = {**self._schemas, **new}
 
     def check(self, schemas: Mapping[str, pa.Schema]) -> None:
-        """Refuse columns other than those of the tables that are there."""
+        """Refuse columns that no table can have, and others than those of the tables that are there."""
+        for name, schema in schemas.items():
+            _check_names(name, schema)
         try:
             with self._connect() as connection:
                 for name, schema in schemas.items():
@@ -198,6 +204,22 @@ def _short(name: str, suffix: str = "") -> str:
     return name.encode()[: LONGEST_NAME - len(mark)].decode(errors="ignore") + mark
 
 
+def _check_names(query: str, schema: pa.Schema) -> None:
+    """Refuse columns that the sink, or PostgreSQL itself, has of its own, and names that it would cut."""
+    for column in schema.names:
+        if column in OWN:
+            what = "which every table of results has for itself"
+        elif column in SYSTEM:
+            what = "which every table of PostgreSQL has for itself"
+        elif len(column.encode()) > LONGEST_NAME:
+            what = f"which has more than {LONGEST_NAME} bytes"
+        elif "\0" in column:
+            what = "which has a zero byte"
+        else:
+            continue
+        raise JobError(f"query '{query}' has a column '{column[:80]}', {what}; give it another name with AS")
+
+
 def _columns(schema: pa.Schema) -> dict[str, str]:
     """The columns of a table, and their types in PostgreSQL.
 
@@ -235,6 +257,6 @@ def _rows(table: pa.Table) -> Iterable[tuple[Any, ...]]:
     written = {"jsonb": lambda v: to_json(plain(v)), "text": lambda v: str(v).replace("\0", "")}
     columns = []
     for field, column in zip(table.schema, table.columns):
-        values, write = column.to_pylist(), written.get(_type(field.type))
+        values, write = python_values(column, postgres), written.get(_type(field.type))
         columns.append([v if v is None else write(v) for v in values] if write else values)
     return zip(*columns)

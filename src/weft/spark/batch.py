@@ -55,7 +55,8 @@ def share(
 
     Every window that holds a row is answered. ``strict`` lets a value that cannot be computed stop the
     job instead of being null. ``spark`` is the session for files, where none is running.
-    ``tables`` are the static tables that queries join, by name.
+    ``tables`` are the static tables that queries join, by name. Local times are those of the session's time
+    zone, whatever the source.
     """
     session = session_of(source, spark)
     if isinstance(source, DataFrame) and source.isStreaming:
@@ -80,6 +81,7 @@ def share(
     sent = Sender(session, beside).carried(program)
     step = Step(buckets, until=END, largest=SMALL // buckets)
     outcome = run_job(frame, input, program, carried, step, sent)
+    _warn(outcome.reports[0]["skipped"])
     names = tuple(q.name for q in program.queries)
     sizes = [report["results"] for report in outcome.reports]
     if max(sizes) > SMALL // buckets:
@@ -100,9 +102,13 @@ def _read_by_tasks(source: Files | Ranged, spark: SparkSession) -> tuple[DataFra
         source.check(ranges)
         return range_rows(source, ranges, spark)
     shares, skipped = source.splits(source.find(), spark.sparkContext.defaultParallelism)
+    _warn(skipped)
+    return one_task(spark, len(shares)), FileRows(source, shares)
+
+
+def _warn(skipped: Iterable[str]) -> None:
     for path in skipped:
         log.warning("file '%s' cannot be read, and is left out", path)
-    return one_task(spark, len(shares)), FileRows(source, shares)
 
 
 class _Far:

@@ -172,11 +172,17 @@ class Committing(ABC, Generic[P]):
         self.sink.close()
 
     def _change(self, seq: int) -> None:
-        """Take the changes asked for, and write down what the step is made with, unless that was done."""
-        written = self._written
+        """Take the changes asked for, and write down what the step is made with, unless that was done.
+
+        Where queries have failed, the step is being made, and is written down anew without them.
+        """
+        written, failing = self._written, self.registry.failing
         settled = written is not None and written.seq == seq
-        self._lateness = written.lateness if written is not None and settled else self.lateness
-        folded = None if settled else self._fold(self.store.last, self._next_version)
+        if not failing:
+            self._lateness = written.lateness if written is not None and settled else self.lateness
+        folded = self._fold(self.store.last, self._next_version) if failing or not settled else None
+        if failing and folded is None:
+            raise JobError("the queries that are left cannot be planned without those that have failed")
         if folded is None and written is not None and self._is_as_written(written, settled):
             return
         program = self._renumbered(self.program, self._next_version) if folded is None else folded
@@ -210,20 +216,26 @@ class Committing(ABC, Generic[P]):
         began = time.perf_counter()
         last = self.store.last
         seq = last.seq + 1 if last else 1
-        self._change(seq)
-        frame, input, skipped = part.rows(self.program)
-        saved = Saved(
-            place=self.store.place,
-            seq=seq,
-            token=uuid.uuid4().hex[:12],
-            before=last.token if last else None,
-            layers=self._layers(last) if last else (),
-            history=dict(self._history),
-        )
-        clock, flushed = self._clock(seq), kind == "flush"
-        listed = time.perf_counter()
-        outcome = self._run(frame, input, saved, clock, self._closing(last, everything) if flushed else None)
-        ran = time.perf_counter()
+        flushed = kind == "flush"
+        while True:
+            self._change(seq)
+            frame, input, skipped = part.rows(self.program)
+            saved = Saved(
+                place=self.store.place,
+                seq=seq,
+                token=uuid.uuid4().hex[:12],
+                before=last.token if last else None,
+                layers=self._layers(last) if last else (),
+                history=dict(self._history),
+            )
+            clock, until = self._clock(seq), self._closing(last, everything) if flushed else None
+            listed = time.perf_counter()
+            outcome = self._run(frame, input, saved, clock, until)
+            ran = time.perf_counter()
+            if not outcome.failed:
+                break
+            # Nothing of this attempt is committed: the step is made again, as if they had left before it.
+            self.registry.fail(outcome.failed)
         self._deliver(outcome, saved.seq)
         delivered = time.perf_counter()
         self._publish(outcome, saved, kind, batch_id, part.taken)
@@ -245,6 +257,7 @@ class Committing(ABC, Generic[P]):
             },
             skipped=skipped,
             remark=self._remark(outcome, flushed, everything),
+            failed={name: failure.message for name, failure in self.registry.failed.items()},
         )
 
     def _clock(self, seq: int) -> StepClock:

@@ -10,7 +10,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from weft import errors
-from weft.errors import JobError, WeftError
+from weft.errors import CheckpointError, JobError, WeftError
 
 _RAISED = re.compile(r"weft\.errors\.(\w+): (.+)")
 _CAUSES = re.compile(r"^(?:Caused by: )?(?:[\w.$]+(?:Exception|Error)): (.+)$", re.MULTILINE)
@@ -41,6 +41,11 @@ def translated(error: BaseException) -> WeftError:
         name, message = raised[-1]
         kind = getattr(errors, name, JobError)
         return kind(message.strip()) if issubclass(kind, WeftError) else JobError(message)
+    if "CONCURRENT_STREAM_LOG_UPDATE" in text:
+        return CheckpointError(
+            "another run has written to Spark's log of this checkpoint; only one run can use a checkpoint at "
+            "a time: stop one of them, and start the other again"
+        )
     if "maxResultSize" in text:
         return JobError(
             "the results of one step are larger than the driver may collect; raise "

@@ -28,7 +28,8 @@ from weft.spark.tasks import BucketTask, Input, MapTask
 class Outcome:
     """What a job gave: results of the queries that have any, what was seen, each bucket's report, and, where
     asked for, late rows and those that could not be read, by the names of their tables. ``heard`` says when
-    each partition, or stream, was last heard of."""
+    each partition, or stream, was last heard of. Where queries ``failed`` it has given nothing else, and is
+    to be run without them."""
 
     results: dict[str, pa.Table]
     seen: Seen
@@ -37,6 +38,7 @@ class Outcome:
     late: Mapping[str, pa.Table] = field(default_factory=dict)
     watermarks: Mapping[str, int | None] = field(default_factory=dict)
     heard: Mapping[str, int] = field(default_factory=dict)
+    failed: Mapping[str, str] = field(default_factory=dict)
 
 
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -86,6 +88,9 @@ def one_task(spark: SparkSession, tasks: int = 1) -> DataFrame:
 def outcome_of(parcels: Sequence[Parcel], queries: Sequence[Query | JoinQuery]) -> Outcome:
     """What the parcels of bucket tasks say."""
     reports = [p.note for p in sorted(parcels, key=lambda p: p.bucket) if p.tag == NOTE]
+    failed = {name: message for report in reports for name, message in report.get("failed", {}).items()}
+    if failed:
+        return Outcome({}, Seen(), None, tuple(reports), failed=failed)
     tables: dict[int, list[pa.Table]] = {}
     for parcel in sorted(parcels, key=lambda p: (p.tag, p.bucket)):
         if parcel.tag != NOTE:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, lit
 
+from weft.engine.store import SliceStore
 from weft.errors import JobError
-from weft.files import Chunk, Files, Found, Split
+from weft.files import Chunk, Files, Split
 from weft.files.chunk import regroup
 from weft.joins.state import Joins
+from weft.spark.batch_files import ByStream, settle
 from weft.spark.failure import surfaced
 from weft.spark.job import one_task
 from weft.spark.join_tasks import JoinInput
-from weft.spark.sources import Batches, Part, names_of
+from weft.spark.sources import ALL, NAMES, Batches, Part, in_order, names_of
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class FrameStreams:
         with surfaced():
             self.frame = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), tagged)
 
-    def parts(self, batch: DataFrame, taken: int) -> Iterator[Part[Joins]]:
+    def parts(self, batch: DataFrame, batch_id: int, store: SliceStore) -> Iterator[Part[Joins]]:
         """The rows and columns of the batch that are read."""
         yield Part(lambda joins: self._rows(batch, joins))
 
@@ -97,23 +99,40 @@ class FilesStreams:
         self.files, self.spark = files, spark
         self.tags = {stream: number for number, stream in enumerate(sorted(files))}
         names = [
-            names_of(files[stream], spark).select(lit(number).alias("tag"), "path", "length")
+            names_of(files[stream], spark).select(lit(number).alias("tag"), *NAMES)
             for stream, number in self.tags.items()
         ]
         self.frame = reduce(DataFrame.union, names)
 
-    def parts(self, batch: DataFrame, taken: int) -> Iterator[Part[Joins]]:
-        """The batch's files, all at once."""
-        yield Part(lambda joins: self._rows(batch, joins))
+    def parts(self, batch: DataFrame, batch_id: int, store: SliceStore) -> Iterator[Part[Joins]]:
+        """The batch's files: of each stream as many at once as there may be."""
+        rows, taken = batch.collect(), store.taken(batch_id)
+        found: ByStream = {
+            stream: in_order(files, [row for row in rows if row.tag == self.tags[stream]])
+            for stream, files in self.files.items()
+        }
+        if taken or self._rounds(found) > 1:
+            found = settle(store, batch_id, found)
+        rounds = self._rounds(found)
+        for number in range(taken, rounds):
+            now = {s: files[number * self._most(s) :][: self._most(s)] for s, files in found.items()}
+            yield Part(partial(self._rows, batch, now), None if number + 1 == rounds else number + 1)
 
-    def _rows(self, batch: DataFrame, joins: Joins) -> tuple[DataFrame, JoinInput, tuple[str, ...]]:
+    def _most(self, stream: str) -> int:
+        return self.files[stream].max_files_per_batch or ALL
+
+    def _rounds(self, found: ByStream) -> int:
+        return max(1, *(-(-len(files) // self._most(stream)) for stream, files in found.items()))
+
+    def _rows(
+        self, batch: DataFrame, found: ByStream, joins: Joins
+    ) -> tuple[DataFrame, JoinInput, tuple[str, ...]]:
         """The files of streams that are read, shared out to tasks."""
-        found = sorted((row.tag, row.path, row.length) for row in batch.collect())
         tasks = self.spark.sparkContext.defaultParallelism
         shares: list[tuple[str, Sequence[Split]]] = []
         skipped: list[str] = []
         for stream in joins.streams:
-            files = [Found(path, size) for tag, path, size in found if size and tag == self.tags[stream]]
+            files = [file for file in found[stream] if file.size]
             if files:
                 mine, left_out = self.files[stream].splits(files, tasks)
                 shares += [(stream, share) for share in mine]

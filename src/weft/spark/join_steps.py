@@ -83,7 +83,8 @@ class JoinSteps(Committing[Joins]):
 
     def _version(self, program: Joins, seq: int) -> Version:
         joins = self.registry.streams.to_data(program, self.base)
-        return Version.of(program.results, seq, (), self._lateness, self._base_lateness, joins)
+        failed = self.registry.remembered()
+        return Version.of(program.results, seq, (), self._lateness, self._base_lateness, joins, failed)
 
     def _is_laid_out(self, written: Version) -> bool:
         about = self.registry.streams.to_data(self.program, ())
@@ -151,6 +152,9 @@ class JoinSteps(Committing[Joins]):
         """What joins gave, and what the queries over their results answered."""
         answered = [p for p in parcels if p.tag > PASSED]
         aggregated = bool(self.program.results.entries)
+        over = outcome_of(answered, self.program.results.queries) if aggregated else None
+        if over is not None and over.failed:
+            return over
         own = [passed(p) for p in parcels if p.tag <= PASSED] if aggregated else answered
         found = outcome_of(own, self.program.queries)
         bad = Seen(bad=sum(report["bad"] for report in found.reports))
@@ -164,8 +168,7 @@ class JoinSteps(Committing[Joins]):
             watch.add({"sides": ()}, sum(near for near, _ in pairs), sum(joined for _, joined in pairs))
         results = {name: _in_order(table) for name, table in found.results.items()}
         marks, reports, seen = {**found.watermarks, RESULTS: at.results}, found.reports, found.seen + bad
-        if aggregated:
-            over = outcome_of(answered, self.program.results.queries)
+        if over is not None:
             results |= over.results
             marks[RESULTS] = over.watermark
             seen += Seen(late=over.seen.late, bad=over.seen.bad)

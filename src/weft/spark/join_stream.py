@@ -70,6 +70,7 @@ def registry_of(store: SliceStore, streams: Streams, base: tuple[JoinQuery, ...]
     streams.check(before.joins, store.place)
     running = streams.restored(before.joins, before.version, before.origins)
     registry = JoinRegistry(running, streams, accept)
+    registry.failed = before.failures()
     registry.rebase(map(join_from_dict, before.joins["base"]), before.as_given(base))
     return registry
 

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from weft.engine.blame import Failed
 from weft.engine.partial import Seen, partial
 from weft.engine.sharing import total
 from weft.engine.watermark import ONLY
@@ -32,7 +33,7 @@ from weft.spark.join_step import JoinStep, state_of
 from weft.spark.payload import NOTE, Parcel, from_batches, note, to_batches, wrap
 from weft.spark.ring_tasks import FLYING, land, ring_report
 from weft.spark.step import Carried
-from weft.spark.tasks import BucketTask, Laps, attempt, one_batch, partition, tidy
+from weft.spark.tasks import BucketTask, Laps, as_messages, attempt, one_batch, partition, tidy
 
 
 class JoinInput(Protocol):
@@ -173,14 +174,15 @@ class JoinBucketTask:
         """The partials of the results that are aggregated, and a note of how far results have come."""
         began = time.perf_counter()
         rows = feed_rows(feeds, joins.results.schema)
-        made = partial(rows, joins.results, self.step.results, self.step.buckets)
+        failed = None if joins.results.strict else Failed()
+        made = partial(rows, joins.results, self.step.results, self.step.buckets, failed=failed)
         seen = replace(made.seen, max_time=now, latest={} if now is None else {ONLY: now})
-        said: dict[str, Any] = {"seen": asdict(seen), "skipped": []}
+        said: dict[str, Any] = {"seen": asdict(seen), "skipped": [], "failed": as_messages(failed)}
         said["choices"] = [asdict(choice) for choice in total(made.choices)]
         said["seconds"] = time.perf_counter() - began
         for to in range(self.step.buckets):
             yield note(said, bucket=to, origin=bucket)
-        for piece in made.pieces:
+        for piece in () if failed else made.pieces:
             yield from wrap(piece.table, bucket=piece.bucket, tag=piece.grouping, origin=bucket)
 
 

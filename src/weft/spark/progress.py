@@ -22,6 +22,7 @@ def measured(
     seconds: float,
     laps: Mapping[str, float],
     skipped: tuple[str, ...],
+    failed: Mapping[str, str],
     remark: str = "",
 ) -> Progress:
     """The progress of a step from what its job said."""
@@ -54,4 +55,5 @@ def measured(
         # Joins report neither: they have no trees.
         partial_seconds=round(reports[0].get("partial", 0.0), 6),
         tree_seconds=tuple(round(sum(each), 6) for each in zip(*(r.get("trees", ()) for r in reports))),
+        failed=failed,
     )

@@ -15,6 +15,7 @@ from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from weft.engine.program import Program
+from weft.engine.store import SliceStore
 from weft.ranges import Range, Ranged, between, limited, share_out
 from weft.spark.failure import surfaced
 from weft.spark.inputs import RangeRows
@@ -38,7 +39,7 @@ class RangedBatches:
         with surfaced():
             self.frame = spark.readStream.format(FORMAT).schema(COLUMNS).option(SOURCE, packed).load()
 
-    def parts(self, batch: DataFrame, taken: int) -> Iterator[Part[Program]]:
+    def parts(self, batch: DataFrame, batch_id: int, store: SliceStore) -> Iterator[Part[Program]]:
         """The batch's ranges, all at once."""
         ranges = [Range(*row) for row in batch.collect()]
         yield Part(self._rows(batch, ranges))

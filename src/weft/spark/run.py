@@ -6,7 +6,7 @@ import datetime
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, Generic
 
@@ -16,7 +16,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from weft.background import POLL, Background
 from weft.duration import parse_duration
-from weft.engine.changes import Change
+from weft.engine.changes import Change, Failure
 from weft.engine.program import Program
 from weft.notebook import run_html, watch
 from weft.plan import Plan
@@ -83,6 +83,11 @@ class Running(Background, Generic[P]):
         """What runs, compiled."""
         return self._steps.program
 
+    @property
+    def failed(self) -> Mapping[str, Failure]:
+        """The queries that could not be answered any more and have left, until they are replaced."""
+        return self._steps.registry.failed
+
     def joined(self, name: str) -> Change:
         """How a query that is answered came to be: from when on it is exact."""
         return self._steps.registry.joined(name)
@@ -118,7 +123,9 @@ class Running(Background, Generic[P]):
     def _batch(self, batch: DataFrame, batch_id: int) -> None:
         """Called by Spark with each micro-batch."""
         try:
-            for part in self._batches.parts(batch, self._steps.store.taken(batch_id)):
+            if self._steps.store.is_done(batch_id):
+                return
+            for part in self._batches.parts(batch, batch_id, self._steps.store):
                 progress = self._steps.batch(batch_id, part)
                 if progress is None:
                     return

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from weft.engine.program import Program
+from weft.engine.store import SliceStore
 from weft.errors import JobError
 from weft.files import Files, Found
+from weft.files.listing import each_once
+from weft.spark.batch_files import settle
 from weft.spark.failure import surfaced
 from weft.spark.inputs import FileRows
 from weft.spark.job import one_task, rows_of
@@ -19,6 +22,11 @@ from weft.spark.pace import Pace
 from weft.spark.tasks import Input
 
 P = TypeVar("P", contravariant=True)
+ALL = 1 << 62
+"""Files of a step where it may have any number."""
+NAMES = ("path", "length", "modificationTime")
+ANY_AGE = "1000000d"
+"""Spark passes over files that are older than this, beside the newest."""
 NAMES_ONLY = "path string, modificationTime timestamp, length bigint, content binary"
 
 
@@ -28,7 +36,7 @@ Rows = Callable[[P], tuple[DataFrame, Any, tuple[str, ...]]]
 
 @dataclass(frozen=True, slots=True)
 class Part(Generic[P]):
-    """What one step takes of a batch; ``taken`` is how many of its files are taken then, None: all."""
+    """What one step takes of a batch; ``taken`` is how far it is taken then, None: to its end."""
 
     rows: Rows[P]
     taken: int | None = None
@@ -39,8 +47,8 @@ class Batches(Protocol[P]):
 
     frame: DataFrame
 
-    def parts(self, batch: DataFrame, taken: int) -> Iterator[Part[P]]:
-        """One of Spark's batches as one or more steps, without the files that were taken before.
+    def parts(self, batch: DataFrame, batch_id: int, store: SliceStore) -> Iterator[Part[P]]:
+        """One of Spark's batches as one or more steps, without those that a checkpoint has.
 
         The next is asked for when the step is done.
         """
@@ -54,7 +62,7 @@ class FrameBatches:
         # With all its columns: a query that joins later may read any of them.
         self.frame = frame
 
-    def parts(self, batch: DataFrame, taken: int) -> Iterator[Part[Program]]:
+    def parts(self, batch: DataFrame, batch_id: int, store: SliceStore) -> Iterator[Part[Program]]:
         """The columns of the batch that are read, in one step."""
         yield Part(lambda program: (*rows_of(batch, program), ()))
 
@@ -62,30 +70,33 @@ class FrameBatches:
 class FilesBatches:
     """Files as they arrive: Spark finds them and keeps offsets, weft's own tasks read them.
 
-    Spark's ``binaryFile`` source, asked for names and lengths only, never opens a file. With a ``pace``, a
-    batch is taken in steps of as many files as that allows, oldest first.
+    Spark's ``binaryFile`` source, asked for names and lengths only, never opens a file. A batch has all files
+    that are new; steps take as many of them, oldest first, as they may have and a ``pace`` allows.
     """
 
     def __init__(self, files: Files, spark: SparkSession, pace: Pace | None = None) -> None:
         self.files, self.spark, self.pace = files, spark, pace
         self.frame = names_of(files, spark)
 
-    def parts(self, batch: DataFrame, taken: int) -> Iterator[Part[Program]]:
-        """The batch's files, all at once, or as many as take as long as was asked for."""
-        found = sorted((row.modificationTime, row.path, row.length) for row in batch.collect())
-        files = [Found(path, size) for _, path, size in found]
+    def parts(self, batch: DataFrame, batch_id: int, store: SliceStore) -> Iterator[Part[Program]]:
+        """The batch's files, all at once, or as many as there may be and take as long as was asked for."""
+        files = in_order(self.files, batch.collect())
+        most, taken = self.files.max_files_per_batch or ALL, store.taken(batch_id)
+        if taken or len(files) > (1 if self.pace else most):
+            files = settle(store, batch_id, {"": files})[""]
         while taken < len(files) or not files:
-            sizes = [f.size for f in files[taken:]]
-            now = files[taken : taken + self.pace.take(sizes)] if self.pace else files[taken:]
+            sizes = [f.size for f in files[taken : taken + most]]
+            now = files[taken : taken + (self.pace.take(sizes) if self.pace else most)]
             taken += len(now)
             began = time.perf_counter()
             yield Part(self._rows(batch, now), None if taken == len(files) else taken)
-            if self.pace is None or not files:
+            if not files:
                 return
-            seconds = time.perf_counter() - began
-            self.pace.learn(sum(f.size for f in now), seconds, full=taken < len(files))
+            if self.pace is not None:
+                seconds = time.perf_counter() - began
+                self.pace.learn(sum(f.size for f in now), seconds, full=taken < len(files))
 
-    def _rows(self, batch: DataFrame, files: list[Found]) -> Rows[Program]:
+    def _rows(self, batch: DataFrame, files: Sequence[Found]) -> Rows[Program]:
         """The files, shared out to tasks."""
 
         def rows(program: Program) -> tuple[DataFrame, Input, tuple[str, ...]]:
@@ -96,12 +107,16 @@ class FilesBatches:
         return rows
 
 
+def in_order(files: Files, rows: Iterable[Row]) -> Sequence[Found]:
+    """Files that Spark has found, each once, by time and name: Spark orders them by time alone."""
+    found = sorted((row.modificationTime, row.path, row.length) for row in rows)
+    return each_once([Found(path, size) for _, path, size in found], files.places[0])
+
+
 def names_of(files: Files, spark: SparkSession) -> DataFrame:
     """A stream of the names, lengths and times of files."""
     if len(files.places) != 1:
         raise JobError("a stream of files needs one path; give a folder or a glob, not a list")
     reader = spark.readStream.format("binaryFile").schema(NAMES_ONLY).option("recursiveFileLookup", "true")
-    if files.max_files_per_batch is not None:
-        reader = reader.option("maxFilesPerTrigger", files.max_files_per_batch)
     with surfaced():
-        return reader.load(files.places[0]).select("path", "length", "modificationTime")
+        return reader.option("maxFileAge", ANY_AGE).load(files.places[0]).select(*NAMES)

@@ -10,8 +10,10 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from pyspark import cloudpickle
 
+from weft.engine.blame import Failed
 from weft.engine.manifest import Layer
 from weft.engine.partial import Seen
+from weft.engine.program import Program
 from weft.engine.watermark import StepClock
 
 P = TypeVar("P")
@@ -52,6 +54,11 @@ class Step:
     saved: Saved | None = None
     largest: int | None = None
     keep_late: bool = False
+
+    def failed(self, program: Program) -> Failed | None:
+        """Where queries go that cannot be answered; None where that is an error of the whole: in a batch,
+        which has no step to be made again without them, and under strict."""
+        return None if self.saved is None or program.strict else {}
 
     def watermark_after(self, seen: Seen) -> int | None:
         """The watermark once these rows are in: never before the last.

@@ -76,6 +76,8 @@ class Steps(Committing[Program]):
         )
         tables = self._sender.carried(self.program)
         outcome = run_job(frame, input, self.program, self._carried, step, tables)
+        if outcome.failed:
+            return outcome
         choices = total(map(Choice.from_dict, outcome.reports[0]["choices"]))
         self.registry.observe(choices, outcome.seen.max_time)
         return outcome
@@ -93,7 +95,8 @@ class Steps(Committing[Program]):
         return replace(program, version=version)
 
     def _version(self, program: Program, seq: int) -> Version:
-        return Version.of(program, seq, self.base, self._lateness, self._base_lateness)
+        failed = self.registry.remembered()
+        return Version.of(program, seq, self.base, self._lateness, self._base_lateness, failed=failed)
 
     def _is_laid_out(self, written: Version) -> bool:
         return self.program.layout == written.layout

@@ -147,6 +147,9 @@ def stream(
     reason and the watermark then. ``target_batch`` is how long a step over files should take: each takes as
     many files, of those that Spark has found, as the steps before say.
 
+    Local times (``hour(ts)``, dates, literals) are those of the session's time zone, whatever the source; a
+    run that goes on with a checkpoint must have the zone that it was written with.
+
     ``buckets`` are the parts that groups are spread over: one per core, or as many as a checkpoint has; given
     over a checkpoint, another number splits its state again. ``nodes`` are those that the state of joins is
     spread over, as many as buckets where not given; over a checkpoint they cannot change.
@@ -214,6 +217,7 @@ def stream(
         store.last = split_again(store, store.last, program)
     before = store.version()
     if before is not None:
+        registry.failed = before.failures()
         registry.rebase(before.base, before.as_given(base))
     named = store.stream if claim.is_kept else "run"
     steps = Steps(session, registry, store, sink, pace.rules, named, base, beside, late)
@@ -248,7 +252,7 @@ def _program(
     if before is None:
         plan, origins, version = given or planner(base), None, 1
     else:
-        before.check(schema, time, zone, store.place)
+        before.check(schema, time, store.place, zone)
         plan = given if given and set(base) == set(before.queries) else planner(before.queries)
         origins, version = before.origins, before.version
     tables = beside.schemas(plan.queries)

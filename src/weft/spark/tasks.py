@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 from pyspark import TaskContext
 
+from weft.engine.blame import Failed, blaming, using
 from weft.engine.final import final
 from weft.engine.layers import add_layer
 from weft.engine.partial import Seen, partial
@@ -65,6 +66,7 @@ class MapTask:
         skipped: list[str] = []
         pieces = _Gathered(program)
         choices: list[Choice] = []
+        failed = self.step.failed(program)
         beside = self.tables.unpack(program)
         for chunk in self.input.chunks(batches, origin, program):
             made = partial(
@@ -76,20 +78,29 @@ class MapTask:
                 self.step.keep_late,
                 clock.limit,
                 chunk.origins,
+                failed,
             )
+            if failed:
+                break
             seen += made.seen + Seen(rows=chunk.bad, bad=chunk.bad)
             skipped += chunk.skipped
-            pieces.add(made.pieces)
+            with blaming(program, failed):
+                pieces.add(made.pieces)
             choices += made.choices
             kept = {LATE: made.late, REJECTED: chunk.rejected} if self.step.keep_late else {}
             for tag, rows in kept.items():
                 if rows is not None:
                     yield from wrap(rows, bucket=origin % self.step.buckets, tag=tag, origin=origin)
-        said = {"seen": asdict(seen), "skipped": skipped, "seconds": time.perf_counter() - began}
+        merged: list[Piece] = []
+        if not failed:
+            with blaming(program, failed):
+                merged = pieces.merged()
+        said: dict[str, Any] = {"seen": asdict(seen), "skipped": skipped, "failed": as_messages(failed)}
+        said["seconds"] = time.perf_counter() - began
         said["choices"] = [asdict(choice) for choice in total(choices)]
         for bucket in range(self.step.buckets):
             yield note(said, bucket=bucket, origin=origin)
-        for piece in pieces.merged():
+        for piece in merged:
             yield from wrap(piece.table, bucket=piece.bucket, tag=piece.grouping, origin=origin)
 
 
@@ -113,15 +124,21 @@ class BucketTask:
         seen = sum((Seen(**n["seen"]) for n in notes), Seen())
         pieces = [Piece(bucket, p.tag, one_batch(p.table)) for p in parcels if p.tag >= 0]
         yield from (p for p in parcels if p.tag in (LATE, REJECTED))
+        messages = {name: message for n in notes for name, message in n["failed"].items()}
+        if messages:
+            yield note({"failed": messages}, bucket=bucket, origin=bucket)
+            return
         watermark = step.watermark_after(seen)
         laps.lap("gather")
         state, how = State(program, bucket), "new"
+        failed = step.failed(program)
         if step.saved:
-            pieces = one_piece_each(pieces, program)
+            with blaming(program, failed):
+                pieces = one_piece_each(pieces, program)
             state, how = cache.take(step.saved, bucket, step.clock.watermark, program)
         laps.lap("load")
         spent: Counter[int] = Counter()
-        state, results = final(state, pieces, watermark, program, spent)
+        state, results = final(state, pieces, watermark, program, spent, failed)
         laps.lap("final")
         report: dict[str, Any] = {"seen": asdict(seen), "state": how, "watermark": watermark}
         report["heard"] = step.clock.heard_after(seen.latest)
@@ -134,17 +151,26 @@ class BucketTask:
             named = (step.saved.seq, f"{step.saved.token}-{attempt()}")
             before = step.saved.layers[bucket] if step.saved.layers else ()
             made = [*pieces, *state.made]
-            layers = add_layer(step.saved.place, before, made, state, named, watermark, program)
-            report["layers"] = [asdict(layer) for layer in layers]
-            cache.keep(step.saved, bucket, state)
+            if not failed:
+                with blaming(program, failed):
+                    layers = add_layer(step.saved.place, before, made, state, named, watermark, program)
+                    report["layers"] = [asdict(layer) for layer in layers]
+            if not failed and not state.failed:
+                cache.keep(step.saved, bucket, state)
         laps.lap("save")
         report |= {"rows": state.rows, "bytes": state.bytes, "seconds": laps.laps}
         report["results"] = sum(table.nbytes for table in results.values())
+        report["failed"] = as_messages(using(program, state.failed) | (failed or {}))
         yield note(report, bucket=bucket, origin=bucket)
         if step.largest is None or report["results"] <= step.largest:
             for number, query in enumerate(program.queries):
                 if query.name in results:
                     yield from wrap(results[query.name], bucket=bucket, tag=number, origin=bucket)
+
+
+def as_messages(failed: Failed | None) -> dict[str, str]:
+    """Errors of queries as a note has them."""
+    return {name: str(error) for name, error in (failed or {}).items()}
 
 
 class _Gathered:

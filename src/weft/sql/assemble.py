@@ -9,6 +9,7 @@ from functools import cached_property
 
 from sqlglot import exp
 
+from weft.bounds import MAX_COLUMN_NAME, MAX_RESULT_COLUMNS
 from weft.errors import QueryError
 from weft.query import Aggregate, Column, Expr, Output, Position, Query, TableJoin, Window
 from weft.sql.reader import Reader, balanced
@@ -77,6 +78,23 @@ def window_column(node: exp.Expr) -> str | None:
     return _WINDOW_COLUMNS.get(".".join(p.name for p in node.parts).lower())
 
 
+def check_size(items: Sequence[Snippet]) -> None:
+    """Refuse more result columns than a query may have, and names longer than they may be."""
+    if len(items) > MAX_RESULT_COLUMNS:
+        raise QueryError(
+            f"the query selects {len(items):,} columns, and the most is {MAX_RESULT_COLUMNS:,}",
+            position=items[MAX_RESULT_COLUMNS].position,
+            hint="split it into several queries",
+        )
+    for item in items:
+        if len(item.alias or item.default) > MAX_COLUMN_NAME:
+            raise QueryError(
+                f"the name of a result column is longer than {MAX_COLUMN_NAME:,} characters",
+                position=item.position,
+                hint="give it a shorter one with AS",
+            )
+
+
 def assemble(parts: Parts) -> Query:
     """The query of its parts: aggregates found, hidden ones named, expressions over them apart."""
     return _Assembly(parts).query()
@@ -91,6 +109,7 @@ class _Assembly:
 
     def query(self) -> Query:
         parts = self.parts
+        check_size(parts.items)
         predicate = _all([self._over_rows(w) for w in parts.where])
         items = [i for i in parts.items if not self._always_there(i)]
         self._check_names(items)
@@ -179,6 +198,12 @@ class _Assembly:
         for known in (*self.aggregates, *self.hidden):
             if (known.function, known.args) == (function, args):
                 return Column(known.alias, position)
+        if len(self.aggregates) + len(self.hidden) >= MAX_RESULT_COLUMNS:
+            raise QueryError(
+                f"the query has more than {MAX_RESULT_COLUMNS:,} aggregates",
+                position=position,
+                hint="split it into several queries",
+            )
         items = {i.alias or i.default for i in self.parts.items}
         taken = items | set(self.parts.keys.values()) | {a.alias for a in self.hidden}
         number = 1

@@ -25,7 +25,7 @@ from weft.query import (
     columns_of,
     with_columns,
 )
-from weft.sql.assemble import Parts, Snippet, assemble, named
+from weft.sql.assemble import Parts, Snippet, assemble, check_size, named
 from weft.sql.parser import position_of
 from weft.sql.reader import Reader
 from weft.sql.text import Text
@@ -86,6 +86,7 @@ def _results(parts: JoinParts) -> tuple[tuple[Output, ...], None]:
     """The columns of a join that is not aggregated."""
     if parts.having:
         raise QueryError("HAVING needs GROUP BY", position=parts.having[0].position, hint="use WHERE")
+    check_size(parts.items)
     outputs: list[Output] = []
     taken = {RESULT_TIME: "the time of every result of a join"}
     for item in parts.items:

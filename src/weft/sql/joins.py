@@ -12,7 +12,16 @@ from weft.sql import windows
 from weft.sql.assemble import Snippet
 from weft.sql.join_parts import JoinParts, Names, assemble_join
 from weft.sql.parser import check_tokens, parse, position_of
-from weft.sql.select import _check_order, _find, _Grouping, _is_name, _items, _one_window, _refuse
+from weft.sql.select import (
+    _check_order,
+    _find,
+    _Grouping,
+    _is_name,
+    _items,
+    _one_window,
+    _refuse,
+    check_grouping,
+)
 from weft.sql.text import Statement, Text
 
 _READ = frozenset(("expressions", "from_", "where", "group", "having", "joins"))
@@ -68,6 +77,7 @@ def read_join(statement: Statement) -> JoinQuery:
         having=[Snippet(text, having.this)] if having else [],
     )
     if tree.args.get("group") is not None:
+        check_grouping(text, tree)
         _add_time(tree)
         parts.names = Names.of(sides, [Snippet(text, node) for node in _grouped(tree)])
         for node in (*tree.expressions, tree.args["group"]):
@@ -90,7 +100,8 @@ def _grouped(tree: exp.Select) -> list[exp.Expr]:
     """What GROUP BY names; a number stands for that column of the SELECT list."""
     found = []
     for node in tree.args["group"].expressions:
-        number = int(node.name) if isinstance(node, exp.Literal) and node.name.isdecimal() else 0
+        short = isinstance(node, exp.Literal) and node.name.isdecimal() and len(node.name) < 9
+        number = int(node.name) if short else 0
         found.append(tree.expressions[number - 1].unalias() if 0 < number <= len(tree.expressions) else node)
     return found
 
@@ -112,8 +123,10 @@ def _sides(
         tables.append(join.this)
         if (on := join.args.get("on")) is not None:
             conditions.append(on)
+    if len(tables) != len(ranges):
+        raise QueryError("the FROM clause cannot be read", position=text.at(tokens[0]), hint=_SPELLING)
     sides: list[Side] = []
-    for table, found in zip(tables, ranges, strict=True):
+    for table, found in zip(tables, ranges):
         position = position_of(text, table, text.at(tokens[0]))
         stream, alias = _table(text, table, position)
         if found is None:
@@ -138,6 +151,8 @@ def _cut(text: Text, tokens: Sequence[Token]) -> tuple[list[Token], list[tuple[i
         token = tokens[at]
         if token.token_type is TokenType.L_BRACKET:
             end = windows.closing(tokens, at)
+            if at == first or tokens[at - 1].token_type in (TokenType.COMMA, TokenType.JOIN):
+                raise QueryError("a window without a stream", position=text.at(token), hint=_SPELLING)
             if ranges[-1] is not None:
                 raise QueryError("a second window", position=text.at(token), hint=_SPELLING)
             ranges[-1] = _range(text, tokens[at:end]), text.at(token)

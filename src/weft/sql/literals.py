@@ -8,6 +8,7 @@ import re
 
 from sqlglot import exp
 
+from weft.bounds import MAX_DIGITS
 from weft.errors import QueryError
 from weft.query import Expr, Literal, Position
 
@@ -67,7 +68,13 @@ def cast(value: Expr, kind: str, position: Position | None) -> Literal | None:
 
 def _number(digits: str, position: Position | None) -> Literal:
     unsigned = digits.removeprefix("-")
-    if _INTEGER.fullmatch(unsigned) and len(unsigned) < 4000:
+    if len(unsigned) > MAX_DIGITS:
+        raise QueryError(
+            f"a number of {len(unsigned):,} digits, and the most is {MAX_DIGITS:,}",
+            position=position,
+            hint="write fewer: 64 bits hold 19, a double 17",
+        )
+    if _INTEGER.fullmatch(unsigned):
         return _integer(int(digits), position)
     if not _NUMBER.fullmatch(unsigned):
         raise QueryError(f"{digits[:40]!r} is not a number", position=position, hint="write 1, 1.5 or 1e3")

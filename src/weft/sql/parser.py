@@ -10,12 +10,16 @@ from sqlglot import Token, TokenType, exp
 from sqlglot.dialects import Spark
 from sqlglot.errors import ErrorLevel, ParseError
 
+from weft.bounds import MAX_COLUMN_NAME, MAX_NESTING, MAX_TOKENS
 from weft.errors import QueryError
 from weft.query import Position
 from weft.sql.text import Text
 
 _OPENERS = {TokenType.L_PAREN: TokenType.R_PAREN, TokenType.L_BRACKET: TokenType.R_BRACKET}
 _CLOSERS = {closer: opener for opener, closer in _OPENERS.items()}
+_DEEPER = (*_OPENERS, TokenType.CASE)
+_SHALLOWER = (*_CLOSERS, TokenType.END)
+_PREFIXES = (TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE)
 _BEFORE_ITEM = (None, TokenType.SELECT, TokenType.GROUP_BY, TokenType.COMMA, TokenType.L_PAREN)
 _AFTER_ITEM = (None, TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.R_PAREN)
 # Parameters, templates, hints, lambdas and pipes: sqlglot reads some of them, and drops them without a trace.
@@ -84,6 +88,7 @@ def position_of(
 
 def check_tokens(text: Text, tokens: Sequence[Token]) -> None:
     """Refuse what sqlglot would let pass: unbalanced brackets, stray commas, parameters, double quotes."""
+    _check_size(text, tokens)
     opened: list[Token] = []
     kinds = [None, *(t.token_type for t in tokens), None]
     for token, before, kind, after in zip(tokens, kinds, kinds[1:], kinds[2:]):
@@ -116,6 +121,33 @@ def check_tokens(text: Text, tokens: Sequence[Token]) -> None:
         raise QueryError(
             f"{text.raw(opened[-1])!r} is never closed", position=text.at(opened[-1]), hint="close it"
         )
+
+
+def _check_size(text: Text, tokens: Sequence[Token]) -> None:
+    """Refuse what the parser would take too long for, or recurse on too deeply."""
+    if len(tokens) > MAX_TOKENS:
+        raise QueryError(
+            f"the query has {len(tokens):,} words and signs, and the most is {MAX_TOKENS:,}",
+            position=text.at(tokens[MAX_TOKENS]),
+            hint="split it into several queries",
+        )
+    depth = signs = 0
+    for token in tokens:
+        kind = token.token_type
+        depth += (kind in _DEEPER) - (kind in _SHALLOWER)
+        signs = signs + 1 if kind in _PREFIXES else 0
+        if depth + signs > MAX_NESTING:
+            raise QueryError(
+                f"the expression is nested too deeply, more than {MAX_NESTING} levels",
+                position=text.at(token),
+                hint="use fewer parentheses, or split it into several queries",
+            )
+        if kind in (TokenType.VAR, TokenType.IDENTIFIER) and len(token.text) > MAX_COLUMN_NAME:
+            raise QueryError(
+                f"a name of {len(token.text):,} characters, and the most is {MAX_COLUMN_NAME:,}",
+                position=text.at(token),
+                hint="take a shorter one",
+            )
 
 
 class _Unparsed(ParseError):

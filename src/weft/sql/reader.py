@@ -7,15 +7,13 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from weft.bounds import MAX_IN_VALUES, MAX_NESTING, MAX_PARTS
 from weft.errors import QueryError
 from weft.query import Call, Column, Expr, Literal, Position
 from weft.sql import calls, literals
 from weft.sql.parser import position_of
 from weft.sql.text import Text
 from weft.sql.whitelist import BINARY, COMPARISONS, EXTRACT, PREDICATES, REFUSED, TYPE_HINTS, TYPES
-
-DEEPEST = 100
-"""Levels of nesting an expression may have; everything that walks expressions recurses on them."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +38,17 @@ class Reader:
 
     def read(self, node: exp.Expr) -> Expr:
         """The expression of a tree."""
-        level, depth = [node], 0
-        while level and depth <= DEEPEST:
+        level, depth, parts = [node], 0, 1
+        while level and depth <= MAX_NESTING:
             level = [child for n in level for child in _below(n)]
             depth += 1
+            parts += sum(not isinstance(n, exp.Identifier) for n in level)
         if level:
-            raise self.error(node, "the expression is nested too deeply", "split it into several queries")
+            message = f"the expression is nested too deeply, more than {MAX_NESTING} levels"
+            raise self.error(level[0], message, "split it into several queries")
+        if parts > MAX_PARTS:
+            message = f"the expression has {parts:,} parts, and the most is {MAX_PARTS:,}"
+            raise self.error(node, message, "split it into several queries")
         return self._read(node)
 
     def error(self, node: exp.Expr, message: str, hint: str) -> QueryError:
@@ -182,6 +185,12 @@ class Reader:
             raise self.error(query, "a subquery is not supported", "list the values")
         self.only(node, "this", "expressions")
         self._tight(node.this, PREDICATES)
+        if (count := len(node.expressions)) > MAX_IN_VALUES:
+            raise self.error(
+                node,
+                f"IN has {count:,} values, and the most is {MAX_IN_VALUES:,}",
+                "join a table that has them",
+            )
         value, choices = self._read(node.this), [self._read(e) for e in node.expressions]
         if not choices:
             raise self.error(node, "IN without values", "list at least one value")

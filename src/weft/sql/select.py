@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from sqlglot import Token, TokenType, exp
 
+from weft.bounds import MAX_GROUP_COLUMNS
 from weft.errors import QueryError
 from weft.query import Position, Query, TableJoin
 from weft.sql import windows
@@ -182,6 +183,17 @@ def _default_name(node: exp.Expr) -> str | None:
     return "count" if counts else None
 
 
+def check_grouping(text: Text, tree: exp.Select) -> None:
+    """Refuse a GROUP BY of more columns than it may have."""
+    columns = tree.args["group"].expressions
+    if len(columns) > MAX_GROUP_COLUMNS + 1:  # one may be the window
+        raise QueryError(
+            f"GROUP BY has {len(columns):,} columns, and the most is {MAX_GROUP_COLUMNS}",
+            position=position_of(text, columns[MAX_GROUP_COLUMNS]),
+            hint="group by fewer, or join a table that has them as one",
+        )
+
+
 class _Grouping:
     """GROUP BY: the columns, and the window where it names one."""
 
@@ -203,6 +215,7 @@ class _Grouping:
         group = tree.args.get("group")
         if group is None:
             return
+        check_grouping(text, tree)
         plain = all(k == "expressions" or v is None or v == [] for k, v in group.args.items())
         if not plain or not group.expressions:
             raise self._error(None, "GROUP BY takes a list of columns")

@@ -18,11 +18,15 @@ def snippet(source: str, what: str, query: str) -> Snippet:
     """
     try:
         text = Text(source)
-        return Snippet(text, _tree(text), what=f"{what} {source!r}")
+        return Snippet(text, _tree(text), what=f"{what} {_short(source)}")
     except QueryError as error:
         raise QueryError(
-            f"{what} {source!r}: {error.message}", query=query, position=error.position, hint=error.hint
+            f"{what} {_short(source)}: {error.message}", query=query, position=error.position, hint=error.hint
         ) from None
+
+
+def _short(source: str) -> str:
+    return repr(source if len(source) <= 200 else source[:197] + "...")
 
 
 def _tree(text: Text) -> exp.Expr:

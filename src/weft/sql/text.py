@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from sqlglot import Token, TokenType
 from sqlglot.dialects import Spark
 
+from weft.bounds import MAX_QUERIES, MAX_QUERY_NAME, MAX_TEXT_CHARACTERS
 from weft.errors import QueryError
 from weft.query import Position
 
@@ -31,6 +32,12 @@ class Text:
     """
 
     def __init__(self, text: str) -> None:
+        if len(text) > MAX_TEXT_CHARACTERS:
+            raise QueryError(
+                f"the text has {len(text):,} characters, and the most is {MAX_TEXT_CHARACTERS:,}",
+                position=(text.count("\n", 0, MAX_TEXT_CHARACTERS) + 1, 1),
+                hint="split it into several texts",
+            )
         # Editors put the byte order mark before the first column, not in it.
         self.text = text.removeprefix("\ufeff")
         self._lines = [0, *(m.end() for m in re.finditer(r"\r\n|\r|\n", self.text))]
@@ -137,9 +144,15 @@ def check_name(name: str, position: Position | None = None) -> str:
     """
     if not _NAME.fullmatch(name):
         raise QueryError(
-            f"{name!r} is not a query name",
+            f"{name[:40]!r} is not a query name",
             position=position,
             hint="use letters, digits, '_', '-' and '.', beginning with a letter or '_'",
+        )
+    if len(name) > MAX_QUERY_NAME:
+        raise QueryError(
+            f"the name {name[:40]!r}... has {len(name):,} characters, and the most is {MAX_QUERY_NAME}",
+            position=position,
+            hint="take a shorter one",
         )
     return name
 
@@ -160,6 +173,12 @@ def split(text: str) -> list[Statement]:
     bodies = [b for b in bodies if b]
     if not bodies:
         raise QueryError("no query in the text", hint="write SELECT ... FROM ... with a window")
+    if len(bodies) > MAX_QUERIES:
+        raise QueryError(
+            f"the text has {len(bodies):,} queries, and the most is {MAX_QUERIES:,}",
+            position=whole.at(bodies[MAX_QUERIES][0]),
+            hint="split it into several texts",
+        )
     names = _names(whole, bodies)
     taken, found = set(names.values()), []
     for number, body in enumerate(bodies):

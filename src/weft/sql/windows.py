@@ -223,9 +223,11 @@ def _bracket(text: Text, tokens: Sequence[Token]) -> Clause:
 
 
 def _count(value: str, what: str, position: Position) -> int:
-    if not re.fullmatch(r"-? *\d+", value.strip()):
+    if not re.fullmatch(r"-? *[0-9]{1,20}", value.strip()):
         raise QueryError(
-            f"{what}: {value!r} is not a number of rows", position=position, hint="write [ROWS 100 SLIDE 10]"
+            f"{what}: {value[:40]!r} is not a number of rows",
+            position=position,
+            hint="write [ROWS 100 SLIDE 10]",
         )
     return int(value.replace(" ", ""))
 

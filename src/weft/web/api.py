@@ -17,6 +17,7 @@ from weft.errors import JobError, NameTaken, QueryError, UnknownQuery, WeftError
 from weft.joins.plan import JoinPlan
 from weft.plain import plain, rows
 from weft.web.dashboard import Name, Where, add_dashboard, conditions
+from weft.web.doors import LET_IN
 from weft.web.limits import LIMIT, WAIT
 from weft.web.metrics import CONTENT_TYPE, metrics
 from weft.web.models import (
@@ -179,13 +180,17 @@ def _reads(api: FastAPI, served: Served) -> None:
 
     @api.get("/health", response_model=HealthAnswer, responses=failed, include_in_schema=False)
     @api.get("/api/v1/health", response_model=HealthAnswer, responses=failed)
-    def health() -> Response:
-        """How the run does; 503 once it has failed."""
+    def health(request: Request) -> Response:
+        """How the run does; 503 once it has failed. What it failed with is for those who may read more."""
         state, error = served.state, served.running.exception
         steps = served.record.steps(1)
         answer = HealthAnswer(
             state=state,
-            error=None if error is None else str(error),
+            error=None
+            if error is None
+            else str(error)
+            if request.scope.get(LET_IN)
+            else type(error).__name__,
             engine=served.engine,
             weft=metadata.version("weft"),
             version=served.running.program.version,

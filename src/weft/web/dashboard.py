@@ -13,6 +13,7 @@ from fastapi import FastAPI, Path, Query
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
+from weft.instants import python_values
 from weft.plain import plain, rows
 from weft.query import time_column
 from weft.web.limits import NAME
@@ -73,7 +74,7 @@ def add_dashboard(api: FastAPI, served: Served, problems: dict[int | str, dict[s
     @api.get("/api/v1/summary", responses=problems)
     def list_summaries(
         search: Search = "",
-        state: Literal["", "running", "joining", "replacing", "leaving"] = "",
+        state: Literal["", "running", "joining", "replacing", "leaving", "failed"] = "",
         order: Annotated[Order, Query(description="With a - before it, from the top.")] = "name",
         offset: Offset = 0,
         limit: Limit = 25,
@@ -118,7 +119,7 @@ def add_dashboard(api: FastAPI, served: Served, problems: dict[int | str, dict[s
         wanted = conditions(where)
         table = served.series(name, wanted)
         table = table.slice(max(0, table.num_rows - limit))
-        data = {column: plain(table.column(column).to_pylist()) for column in table.column_names}
+        data = {column: plain(python_values(table.column(column))) for column in table.column_names}
         ends = data.pop(time_column(table.column_names))
         return SeriesAnswer(
             name=name,

@@ -25,10 +25,12 @@ from weft.web.limits import BODY
 
 READS = ("GET", "HEAD", "OPTIONS")
 OPEN = ("/", "/health", "/api/v1/health")
+LET_IN = "weft.let_in"
+"""In the scope of a request: whether it may read all there is."""
 FILES = "/static/"
 """Below this are the dashboard's own files, which hold no data and cannot bring a token along."""
-PATIENCE = 20.0
-"""Seconds for a whole body to come."""
+PATIENCE = 4.0
+"""Seconds for a whole body to come; then the answer says so, before the connection is closed."""
 
 HEADERS = {
     "cache-control": "no-store",
@@ -97,8 +99,10 @@ class Doors:
             self._check_origin(headers)
         path = scope["path"]
         is_open = reads and (self.open_reads or path in OPEN or path.startswith(FILES))
-        if not is_open:
-            self._check_token(headers)
+        has_token = self._has_token(headers)
+        scope[LET_IN] = self.open_reads or has_token
+        if not is_open and not has_token:
+            raise Refused(401, "the token is missing or wrong", "send Authorization: Bearer TOKEN")
         if reads or scope["type"] == "websocket":
             return receive
         body = await _body(headers, receive)
@@ -113,17 +117,24 @@ class Doors:
 
     def _check_origin(self, headers: Headers) -> None:
         origin, host = headers.get("origin"), headers.get("host", "")
-        elsewhere = origin is not None and urlsplit(origin).netloc.lower() != host.lower()
+        elsewhere = origin is not None and _place(origin) != host.lower()
         if elsewhere or headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             raise Refused(403, "a page of another site cannot change queries", "use this server's own page")
 
-    def _check_token(self, headers: Headers) -> None:
+    def _has_token(self, headers: Headers) -> bool:
         if self.token is None:
-            return
+            return True
         kind, _, given = headers.get("authorization", "").partition(" ")
         # Compared as bytes: text outside ASCII would raise.
-        if kind.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), self.token.encode()):
-            raise Refused(401, "the token is missing or wrong", "send Authorization: Bearer TOKEN")
+        return kind.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), self.token.encode())
+
+
+def _place(origin: str) -> str | None:
+    """Host and port of an origin; None for one that cannot be read, which is that of no page here."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return None
 
 
 def _hostname(host: str) -> str:
@@ -144,6 +155,8 @@ async def _body(headers: Headers, receive: Receive) -> bytes:
         async with asyncio.timeout(PATIENCE):
             while True:
                 message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise Refused(400, "the body did not come whole", "send the request again")
                 body += message.get("body", b"")
                 if len(body) > BODY:
                     raise too_long

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.errors import QueryError
+from weft.instants import python_rows
 from weft.web.plain import text
 
 
@@ -44,7 +45,7 @@ class Groups:
     @cached_property
     def labels(self) -> list[str]:
         """What each group is found by, in lower case."""
-        rows = self.newest.select(list(self.keys)).to_pylist()
+        rows = python_rows(self.newest.select(list(self.keys)))
         return [
             ", ".join("null" if v is None else text(v) or "" for v in row.values()).lower() for row in rows
         ]

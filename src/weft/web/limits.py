@@ -10,6 +10,13 @@ NAME = 100
 WAIT = 60.0
 LIMIT = 10_000
 
+WAITING = 256
+"""Connections that may wait for their clients at once: for a request, the rest of it, or the next one."""
+WAITING_OF_ADDRESS = 128
+"""Those of one address."""
+WAITING_SECONDS = 5.0
+"""Seconds for the head of a request to come, and as many for its body."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:

@@ -57,7 +57,7 @@ class _Collector:
         yield from self._queries()
 
     def _queries(self) -> Iterator[Metric]:
-        states = {"running": 0.0, "joining": 0.0, "replacing": 0.0, "leaving": 0.0}
+        states = dict.fromkeys(("running", "joining", "replacing", "leaving", "failed"), 0.0)
         for query in self.served.queries():
             states[query.state] += 1
         yield _labelled("weft_queries", "Queries by state.", "state", states)
@@ -114,7 +114,7 @@ def _now(record: Record) -> Iterator[Metric]:
     yield GaugeMetricFamily("weft_last_step_seconds", "Seconds of the latest step.", value=last.seconds)
     mark = watermark(record)
     if mark is not None:
-        seconds = mark.timestamp()
+        seconds = mark / 1e6
         yield GaugeMetricFamily("weft_watermark_seconds", "The watermark, in Unix time.", value=seconds)
         lag = time.time() - seconds
         yield GaugeMetricFamily("weft_watermark_lag_seconds", "Clock less watermark.", value=lag)

@@ -48,7 +48,8 @@ class QueryAnswer(BaseModel):
     """A query and how it does."""
 
     name: str
-    state: Annotated[str, Field(description="running, joining, replacing or leaving")]
+    state: Annotated[str, Field(description="running, joining, replacing, leaving or failed")]
+    error: Annotated[str | None, Field(description="Why it failed; the others have gone on.")] = None
     since: Annotated[datetime.datetime, Field(description="When it joined, or asked to.")]
     exact_from: datetime.datetime | None
     results: Annotated[int, Field(description="Delivered since the server was started, or it joined.")]
@@ -63,7 +64,8 @@ class QuerySummary(BaseModel):
     """A query in a line."""
 
     name: str
-    state: Annotated[str, Field(description="running, joining, replacing or leaving")]
+    state: Annotated[str, Field(description="running, joining, replacing, leaving or failed")]
+    error: Annotated[str | None, Field(description="Why it failed.")] = None
     since: datetime.datetime
     exact_from: datetime.datetime | None
     window: Annotated[str, Field(description="In words.")]
@@ -132,7 +134,9 @@ class Overview(BaseModel):
     steps: Annotated[dict[str, int], Field(description="By kind.")]
     rate: Annotated[float | None, Field(description="Rows per second of the clock, over the last steps.")]
     latency: Latency | None
-    watermark: datetime.datetime | None
+    watermark: Annotated[
+        datetime.datetime | str | None, Field(description="As text in years that are not from 1 to 9999.")
+    ]
     watermark_lag: Annotated[float | None, Field(description="Seconds behind the clock.")]
     state_rows: int
     state_bytes: int
@@ -214,7 +218,9 @@ class HealthAnswer(BaseModel):
     """How the run does."""
 
     state: Annotated[str, Field(description="running, ended or failed")]
-    error: Annotated[str | None, Field(description="What it failed with.")]
+    error: Annotated[
+        str | None, Field(description="What it failed with; without the token, only the kind of error.")
+    ]
     engine: str
     weft: Annotated[str, Field(description="The version of weft.")]
     version: Annotated[int, Field(description="Of the queries in force.")]
@@ -263,6 +269,7 @@ def query_answer(shown: Shown, sql: str | None) -> QueryAnswer:
     return QueryAnswer(
         name=shown.name,
         state=shown.state,
+        error=shown.error,
         since=shown.since,
         exact_from=shown.joined.exact_from if shown.joined else None,
         results=shown.results,

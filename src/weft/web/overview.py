@@ -9,6 +9,7 @@ from importlib import metadata
 from typing import Any
 
 from weft.engine.program import Program
+from weft.instants import instant
 from weft.joins.plan import JoinPlan
 from weft.plain import rows
 from weft.plan import Plan, Tree
@@ -50,24 +51,20 @@ def overview(served: Served) -> Overview:
         steps=record.kinds,
         rate=record.rate(),
         latency=Latency.of(record.quantiles()),
-        watermark=mark,
-        watermark_lag=None if mark is None else time.time() - mark.timestamp(),
+        watermark=None if mark is None else instant(mark),
+        watermark_lag=None if mark is None else time.time() - mark / 1e6,
         state_rows=0 if last is None else last.state_rows,
         state_bytes=0 if last is None else last.state_bytes,
         last_seq=-1 if last is None else last.seq,
     )
 
 
-def watermark(record: Record) -> datetime.datetime | None:
+def watermark(record: Record) -> int | None:
     """The watermark after the latest step; None before the first row, and once all windows are closed."""
     last = record.last
     if last is None or last.watermark is None or abs(last.watermark) >= NO_WATERMARK:
         return None
-    epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-    try:
-        return epoch + datetime.timedelta(microseconds=last.watermark)
-    except OverflowError:
-        return None
+    return last.watermark
 
 
 ORDERS: dict[str, Any] = {
@@ -116,6 +113,7 @@ def _summary(served: Served, shown: Shown) -> QuerySummary:
     return QuerySummary(
         name=shown.name,
         state=shown.state,
+        error=shown.error,
         since=shown.since,
         exact_from=shown.joined.exact_from if shown.joined else None,
         window=window_words(shown.query),

@@ -53,6 +53,7 @@ class Shown:
     joined: Change | None
     results: int
     windows: int = 0
+    error: str | None = None
 
 
 class Served:
@@ -110,9 +111,10 @@ class Served:
             return self._ask("leaving", name, None, lambda: self.running.drop(name), None)
 
     def queries(self) -> list[Shown]:
-        """The queries that are answered, and those that have asked to join, in order of name."""
+        """The queries that are answered, those that have asked to join and those that failed, by name."""
         program, asked = self.running.program, self._open()
         last = {a.name: (a, query, when) for a, query, when in asked}
+        answered = {q.name for q in program.queries}
         shown = []
         for query in program.queries:
             change, _, _ = last.pop(query.name, (None, None, None))
@@ -127,6 +129,20 @@ class Served:
                     self.latest.windows[query.name],
                 )
             )
+        shown += [
+            Shown(
+                name,
+                last.pop(name)[0].state if name in last else "failed",
+                self._since.get(name, self.started),
+                failure.query,
+                None,
+                self.latest.delivered[name],
+                self.latest.windows[name],
+                failure.message,
+            )
+            for name, failure in self.running.failed.items()
+            if name not in answered
+        ]
         shown += [
             Shown(name, "joining", when, query, None, 0)
             for name, (_, query, when) in last.items()
@@ -237,7 +253,7 @@ class Served:
 
     def _known(self) -> set[str]:
         """The names in use once all that was asked for is done."""
-        names = {q.name for q in self.running.queries()}
+        names = {q.name for q in self.running.queries()} | set(self.running.failed)
         for asked, query, _ in self._open():
             (names.discard if query is None else names.add)(asked.name)
         return names

@@ -26,6 +26,7 @@ from weft.sinks import Sinks
 from weft.sql import sql
 from weft.sql.text import split
 from weft.web.api import make_api
+from weft.web.connections import guarded
 from weft.web.doors import Doors, is_loopback
 from weft.web.limits import Limits
 from weft.web.record import Record
@@ -137,7 +138,7 @@ def up(app: ASGIApp, listener: socket.socket) -> Iterator[None]:
         # Whoever comes through a proxy is not thereby on this machine.
         proxy_headers=False,
         server_header=False,
-        limit_concurrency=1000,
+        http=guarded(),
         timeout_graceful_shutdown=2,
     )
     server = uvicorn.Server(config)

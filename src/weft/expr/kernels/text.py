@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.expr.arrays import Datum, Result
+from weft.bounds import MAX_VALUE_BYTES
+from weft.expr.arrays import Datum, Result, good_or_null, is_any, null_where
 from weft.expr.node import Node
 
 
@@ -99,8 +100,15 @@ def _slice(arg: pa.Array, first: int, last: int | None) -> pa.Array:
 
 
 def concat(node: Node, *args: Datum) -> Result:
-    """One string after the other; NULL where one is NULL."""
-    return pc.binary_join_element_wise(*args, "")
+    """One string after the other; NULL where one is NULL, bad where the whole would be too long."""
+    sizes = pc.cast(pc.binary_length(args[0]), pa.int64())
+    for arg in args[1:]:
+        sizes = pc.add(sizes, pc.cast(pc.binary_length(arg), pa.int64()))
+    bad = _too_long(sizes)
+    if not is_any(bad):
+        return pc.binary_join_element_wise(*args, "")
+    kept = [null_where(a, bad) if isinstance(a, pa.Array) else a for a in args]
+    return good_or_null(pc.binary_join_element_wise(*kept, ""), bad)
 
 
 def starts_with(node: Node, arg: pa.Array) -> Result:
@@ -119,6 +127,19 @@ def contains(node: Node, arg: pa.Array) -> Result:
 
 
 def replace(node: Node, arg: pa.Array) -> Result:
-    """Every occurrence of one constant by another; an empty one occurs nowhere."""
+    """Every occurrence of one constant by another; an empty one occurs nowhere. Bad where too long."""
     search, replacement = node.param
-    return pc.replace_substring(arg, search, replacement) if search else arg
+    if not search:
+        return arg
+    growth = len(replacement.encode()) - len(search.encode())
+    if growth <= 0:
+        return pc.replace_substring(arg, search, replacement)
+    occurrences = pc.cast(pc.count_substring(arg, search), pa.int64())
+    bad = _too_long(pc.add(pc.binary_length(arg), pc.multiply(occurrences, growth)))
+    kept = null_where(arg, bad) if is_any(bad) else arg
+    return good_or_null(pc.replace_substring(kept, search, replacement), bad)
+
+
+def _too_long(sizes: pa.Array) -> pa.BooleanArray:
+    """The rows whose text would have more bytes than a value may; known before any of it is made."""
+    return pc.fill_null(pc.greater(sizes, MAX_VALUE_BYTES), False)

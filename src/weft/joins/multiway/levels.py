@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from weft.aggregates.word import order_floats
 from weft.expr import Evaluator
 from weft.expr.arrays import as_mask, values_of
-from weft.joins.access import band_of, bare, codes_of, equality_of, mixed, pair_schema, reach_of
+from weft.joins.access import as_doubles, band_of, bare, codes_of, equality_of, mixed, pair_schema, reach_of
 from weft.joins.member import Member
 from weft.query import Call, Expr, columns_of
 
@@ -60,7 +60,7 @@ class Level:
             array = rows.evaluate(key.other)
             valid = _both(valid, array)
             if key.width:
-                values = values_of(array.cast(pa.float64()))
+                values = values_of(as_doubles(array))
                 with np.errstate(invalid="ignore"):  # infinity has no partner, and NaN those that are tested
                     reach = reach_of(values, key.width)
                     return order_floats(values - reach), order_floats(values + reach), valid
@@ -102,7 +102,7 @@ class Levels:
         for own, band in self.values[side]:
             array = rows.evaluate(own)
             valid = _both(valid, array)
-            found.append(order_floats(values_of(array.cast(pa.float64()))) if band else codes_of(array))
+            found.append(order_floats(values_of(as_doubles(array))) if band else codes_of(array))
         return (np.column_stack(found) if found else np.zeros(0, np.int64)), valid
 
     def _make(self, bound: frozenset[int], side: int) -> Level:

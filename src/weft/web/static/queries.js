@@ -54,6 +54,7 @@ export async function refreshQueries() {
     else head.removeAttribute("aria-sort");
   }
   const latest = (q) => {
+    if (q.error) return q.error;
     if (!q.latest) return "–";
     const group = q.group_by.length ? `${groupName(q.group_by, q.latest)}: ` : "";
     return `${group}${values(q.latest, q.values)} at ${instant(q.latest.window_end ?? q.latest.ts)}`;

@@ -72,7 +72,7 @@ function showNothing(words) {
 function showFacts() {
   const exact = shown.exact_from ? `exact from ${instant(shown.exact_from)}` : "exact from the start";
   say($("query-title"), shown.name);
-  say($("query-facts"), `${shown.state}, windows of ${shown.window}, ${exact}, ${number(shown.results)} ${shown.results === 1 ? "result" : "results"} since ${clock(shown.since)}`);
+  say($("query-facts"), `${shown.error ? `failed: ${shown.error};` : `${shown.state},`} windows of ${shown.window}, ${exact}, ${number(shown.results)} ${shown.results === 1 ? "result" : "results"} since ${clock(shown.since)}`);
   say($("query-sql"), shown.sql ?? "");
   $("query-sql").hidden = !shown.sql;
   $("replace").disabled = $("drop").disabled = $("value").disabled = false;
