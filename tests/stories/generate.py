@@ -131,7 +131,7 @@ def _values(chance: random.Random) -> dict[str, Callable[[], Any]]:
     floats: list[Callable[[], float]] = [lambda: chance.randint(-40, 40) / 4, lambda: chance.uniform(-1, 1)]
     if chance.random() < 0.25:  # huge values that cancel each other
         huge = cycle((1e16, -1e16))
-        floats.append(lambda: next(huge))
+        floats += [lambda: next(huge)] * 2
     elif chance.random() < 0.4:
         floats.append(lambda: chance.choice((1e16, -1e16, 1e-9, 1e16 + 2, 3e-5, 1e12)))
     if chance.random() < 0.3:

@@ -120,7 +120,7 @@ class QueryMaker:
         if "string" in accepts and chance.random() < 0.3:  # keys may be too large to be summed
             types |= self.columns.keys
         fitting = sorted(name for name, type in types.items() if type in accepts)
-        column: Expr = Column(chance.choice(fitting))
+        column: Expr = Column("x" if chance.random() < 0.25 else chance.choice(fitting))
         if types[str(column)] in ("bigint", "double") and chance.random() < 0.25:
             other = Literal(chance.choice((2, -3)), "bigint")
             return Call(chance.choice(("+", "-", "*")), (column, chance.choice((other, Column("m")))))
