@@ -31,9 +31,11 @@ from weft.progress import Progress
 from weft.query import JoinQuery, Query
 from weft.ranges import Ranged
 from weft.sinks import CheckingSink, Sink
+from weft.spark.failure import surfaced
 from weft.spark.join_sources import batches_of
 from weft.spark.join_steps import JoinSteps
 from weft.spark.join_stream import JoinStream, registry_of, streams_of
+from weft.spark.log import FOLDER, check_log
 from weft.spark.pace import Pace
 from weft.spark.prepare import check_buckets, columns_of, session_of
 from weft.spark.ranges import RangedBatches
@@ -94,6 +96,7 @@ def stream(
 ) -> Run | JoinStream: ...
 
 
+@surfaced()
 def stream(
     source: DataFrame | Files | Ranged | Mapping[str, DataFrame | Files],
     queries: Iterable[Query | QueryBuilder | JoinQuery | JoinBuilder] | Plan,
@@ -175,6 +178,7 @@ def stream(
         raise JobError("target_batch needs a source of files that weft reads itself, weft.Files")
     kept, place = _place(checkpoint)
     store = SliceStore(place)
+    check_log(store)
     buckets = store.last.buckets if store.last else check_buckets(buckets, session)
     sink, beside = as_sink(sink, session), Tables(tables)
     base = tuple(window_query(built(q)) for q in (queries.queries if isinstance(queries, Plan) else queries))
@@ -256,6 +260,7 @@ def _stream_joins(
     check_names(base)
     kept, place = _place(checkpoint)
     store = SliceStore(place)
+    check_log(store)
     buckets = store.last.buckets if store.last else check_buckets(buckets, session)
     streams = streams_of(sources, time, LivePlanner(strategy, technique, buckets), strict, buckets, chain)
     delivered = as_sink(sink, session)
@@ -284,7 +289,7 @@ class _Pace(NamedTuple):
 
     def writer(self, frame: DataFrame, place: str) -> DataStreamWriter:
         """Spark's writer of a stream over a checkpoint."""
-        writer = frame.writeStream.option("checkpointLocation", join(place, "spark"))
+        writer = frame.writeStream.option("checkpointLocation", join(place, FOLDER))
         return writer.trigger(**self.trigger) if self.trigger else writer
 
 
