@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import datetime
 import math
+import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -17,7 +18,9 @@ import aggregate_oracle
 import expr_oracle
 import pyarrow as pa
 
+from weft.errors import AnswerOverflow
 from weft.query import Aggregate, Query, Window
+from weft.results import Results
 
 Row: TypeAlias = dict[str, Any]
 Answers: TypeAlias = dict[str, list[Row]]
@@ -27,10 +30,12 @@ MICROSECOND = datetime.timedelta(microseconds=1)
 
 
 class Overflow(Exception):
-    """Integer answers that do not fit 64 bits, as pairs of query and alias."""
+    """Integer answers that do not fit 64 bits, as pairs of query and alias; and what the others answer."""
 
-    def __init__(self, cases: set[tuple[str, str]]) -> None:
+    def __init__(self, cases: set[tuple[str, str]], answers: Answers) -> None:
         self.cases = cases
+        self.guilty = {query for query, _ in cases}
+        self.answers = {query: rows for query, rows in answers.items() if query not in self.guilty}
         super().__init__(f"overflow in {sorted(cases)}")
 
 
@@ -138,7 +143,7 @@ def answer_stream(
         close(watermark)
     close(math.inf)
     if overflows:
-        raise Overflow(overflows)
+        raise Overflow(overflows, streamed.answers)
     return streamed
 
 
@@ -253,6 +258,24 @@ def key(value: Any) -> Any:
     if isinstance(value, float):
         return NAN if math.isnan(value) else value + 0.0
     return value
+
+
+def assert_fail_alone(queries: Sequence[Query], got: Callable[[], Results], overflow: Overflow) -> None:
+    """Those fail whose answers do not fit; the others are answered, or all have failed."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            results = got()
+    except AnswerOverflow as error:
+        failed = dict.fromkeys((q.name for q in queries), error)
+    else:
+        failed = results.failed
+        for query in queries:
+            if query.name not in failed:
+                assert_same(query, results[query.name], overflow.answers[query.name])
+    assert set(failed) == overflow.guilty
+    for error in failed.values():
+        assert any(f"query '{query}', {alias}: " in str(error) for query, alias in overflow.cases)
 
 
 def assert_same(query: Query, result: pa.Table | None, expected: list[Row], tolerance: float = 1e-9) -> None:

@@ -192,6 +192,14 @@ def test_texts_beyond_the_room_of_a_batch_are_null_and_counted(text: Call | Lite
     assert rows.bad == values.null_count == 900
 
 
+@pytest.mark.usefixtures("little_room")
+def test_a_constant_that_was_used_before_is_bounded_too() -> None:
+    constant = Literal("x" * 100, "string")
+    rows = Evaluator(pa.record_batch({"s": ["a"] * 1000}))
+    rows.mask(Call("=", (Call("upper", (Column("s"),)), constant)))
+    assert rows.evaluate(constant).null_count == rows.bad == 900
+
+
 ATTACK = """
 import resource
 import pyarrow as pa, weft

@@ -261,3 +261,11 @@ def test_a_job_goes_on_and_says_at_the_end_what_failed(
     assert '"failed": {"bad": "query' in said.out
     alone = weft.run(weft.sql(OTHERS), batches(), time="ts")
     assert rows({name: pq.read_table(tmp_path / "out" / name) for name in alone}) == rows(alone)
+
+
+def test_a_stream_goes_on_when_its_only_query_has_failed() -> None:
+    sink, told = MemorySink(), []
+    stream = LocalStream(run_of(BAD), batches(), sink, on_progress=told.append)
+    assert stream.await_done()
+    assert (told[-1].queries, list(told[-1].failed), stream.queries()) == (0, ["bad"], ())
+    assert sum(p.rows for p in told) == 60

@@ -60,7 +60,7 @@ def python_values(column: pa.ChunkedArray | pa.Array, write: Write = iso) -> lis
     """A column's values in Python; times in years that it does not know as text.
 
     >>> python_values(pa.array([0, 2**60], pa.timestamp("us")))
-    [datetime.datetime(1970, 1, 1, 0, 0), '+038505-01-25T03:04:06.846976']
+    [datetime.datetime(1970, 1, 1, 0, 0), '+038504-08-17T21:30:06.846976']
     """
     try:
         return column.to_pylist()  # type: ignore[no-any-return]

@@ -122,11 +122,10 @@ class JoinRun:
     @property
     def seen(self) -> Seen:
         """Counts of the rows of all streams, and of values that could not be read or computed."""
-        rows = sum((clock.seen for clock in self.clocks.values()), Seen(bad=self.bad))
+        rows = sum((clock.seen for clock in self.clocks.values()), Seen(rows=self._unread, bad=self.bad))
         # Window queries count rows late for one of their windows; joins, those behind the watermark.
         late = {s: clock.seen.late for s, clock in self.clocks.items() if self._joined(s)}
         for windows in self._windows:
-            rows += Seen(bad=windows.seen.bad)
             late[windows.stream] = max(late.get(windows.stream, 0), windows.seen.late)
         return replace(rows, late=sum(late.values()))
 
@@ -172,7 +171,8 @@ class JoinRun:
         results: dict[str, pa.Table] = {}
         for windows in self._windows:
             if windows.stream in chunks:
-                results |= windows.step(chunks[windows.stream])
+                # What could not be read is counted here, once for all queries.
+                results |= windows.step(replace(chunks[windows.stream], bad=0, skipped=()))
         now = round(wall_clock() * 1e6)
         timed = {s: self.clocks[s].admit(chunk, now)[0] for s, chunk in chunks.items()}
         for group in self._joins.values():

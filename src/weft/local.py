@@ -102,11 +102,15 @@ def run(
             _collect(results, runner._close())
         finally:
             runner.shutdown()
-    return answered(program.result_schema, results, runner.errors, runner.seen)
+    return answered(program.result_schema, results, runner.errors, runner.seen, runner.skipped)
 
 
 def answered(
-    schema_of: Callable[[str], pa.Schema], results: Mapping[str, list[pa.Table]], errors: Failed, seen: Seen
+    schema_of: Callable[[str], pa.Schema],
+    results: Mapping[str, list[pa.Table]],
+    errors: Failed,
+    seen: Seen,
+    skipped: Sequence[str],
 ) -> Results:
     """The results of queries at the end of a run, without those that failed, and the counts of their rows.
 
@@ -120,9 +124,10 @@ def answered(
     if seen.late:
         warnings.warn(late_message(seen.late, seen.rows), LateRowsWarning, stacklevel=4)
     tables = {name: _joined(schema_of(name), some) for name, some in left.items()}
-    return Results(tables, errors).with_counts(
-        rows=seen.rows, late=seen.late, untimed=seen.untimed, bad=seen.bad, ahead=seen.ahead
-    )
+    answers = Results(tables, errors)
+    answers.rows, answers.late, answers.untimed = seen.rows, seen.late, seen.untimed
+    answers.bad, answers.ahead, answers.skipped_files = seen.bad, seen.ahead, tuple(skipped)
+    return answers
 
 
 class LocalRun:
@@ -439,15 +444,6 @@ def _arriving(
     if first is None:
         raise JobError("there is no batch to run over")
     return first.table.schema, lambda program: chain([first], iterator)
-
-
-def counted(answers: Mapping[str, pa.Table], seen: Seen) -> Results:
-    """Results with the counts of the rows behind them; a warning where some came too late."""
-    if seen.late:
-        warnings.warn(late_message(seen.late, seen.rows), LateRowsWarning, stacklevel=4)
-    return Results(answers).with_counts(
-        rows=seen.rows, late=seen.late, untimed=seen.untimed, bad=seen.bad, ahead=seen.ahead
-    )
 
 
 def _joined(schema: pa.Schema, tables: list[pa.Table]) -> pa.Table:

@@ -79,7 +79,9 @@ class Report:
             self._line(facts)
 
     def close(self) -> None:
-        """Show the closing line: what all steps did, with a warning where rows were late."""
+        """Show the closing line, if there was any step: what all did, and a warning where rows were late."""
+        if not self.totals:
+            return
         facts: dict[str, Any] = {"total": dict(self.totals)}
         if self.totals["late"]:
             facts["warning"] = late_message(self.totals["late"], self.totals["rows"])

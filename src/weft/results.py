@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from html import escape
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -29,11 +29,13 @@ class Results(dict[str, pa.Table]):
 
     ``rows`` were read, of which ``late`` ones missed a window that had been answered, ``untimed`` ones had no
     event time, and ``ahead`` ones were further ahead of the clock than is believed; ``bad`` counts rows and
-    values that could not be read or computed. ``failed`` are the queries that could not be answered, each
-    with its error: it is raised wherever their results are asked for.
+    values that could not be read or computed, and ``skipped_files`` are those left out. ``failed`` are the
+    queries that could not be answered, each with its error: it is raised wherever their results are asked
+    for.
     """
 
     rows = late = untimed = ahead = bad = 0
+    skipped_files: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -50,16 +52,6 @@ class Results(dict[str, pa.Table]):
     def get(self, name: str, default: Any = None) -> Any:
         """The results of a query, or something else where there is no such query."""
         return self[name] if name in self or name in self.failed else default
-
-    def with_counts(self, **counts: int) -> Self:
-        """These results, with counts of the rows behind them.
-
-        >>> Results().with_counts(rows=5, late=1).late
-        1
-        """
-        for name, count in counts.items():
-            setattr(self, name, count)
-        return self
 
     def pandas(self) -> dict[str, pd.DataFrame]:
         """The results as pandas DataFrames."""

@@ -136,4 +136,4 @@ def _run_all(
         schemas = {name: runner.result_schema(name) for name in runner.names if name not in errors}
     finally:
         runner.shutdown()
-    return answered(schemas.__getitem__, results, errors, runner.seen)
+    return answered(schemas.__getitem__, results, errors, runner.seen, runner.skipped)

@@ -187,7 +187,7 @@ def test_late_rows_join_the_windows_that_are_still_open() -> None:
         return table([{"ts": t * SECOND, "k": "a", "i": t, "x": 1.0} for t in times])
 
     query = weft.sql("SELECT mapped(i, i) AS m FROM s [RANGE '10 s']")
-    got = weft.run(query, [batch(7, 2, 12), batch(4, 11)], time="ts")["q1"]
+    got = weft.run(query, [batch(7, 2, 12), batch(4, 11)], time="ts", lateness="0 s")["q1"]
     expected = [mapped([(t, t, t) for t in times]) for times in ((2, 7), (11, 12))]
     assert got.column("m").to_pylist() == expected
 

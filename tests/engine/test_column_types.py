@@ -43,9 +43,9 @@ ENCODED = pa.DictionaryArray.from_arrays(
 )
 def test_keys_of_a_type_are_grouped_by_their_values(column: pa.Array) -> None:
     rows = answers(column, "SELECT count(*) AS n FROM t [RANGE '1 min'] GROUP BY c")
-    assert [(row["c"], row["n"]) for row in rows] == [
-        (column[0].as_py(), 2), (column[1].as_py(), 1), (None, 1)
-    ]  # fmt: skip
+    # Groups of several buckets come in no order.
+    assert {row["c"]: row["n"] for row in rows} == {column[0].as_py(): 2, column[1].as_py(): 1, None: 1}
+    assert len(rows) == 3
 
 
 @pytest.mark.parametrize("column", [VIEW, ENCODED], ids=["string_view", "dictionary"])

@@ -1,17 +1,33 @@
-"""Which copy of a grouping without keys goes on where several buckets become one."""
+"""State split again: nothing is lost or there twice, and which copy goes on of what has no keys."""
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 import weft
+from weft.engine import hashing
 from weft.engine.compile import compile_plan
+from weft.engine.keys import KeyIndex
+from weft.engine.layers import read_layer, rebuild
+from weft.engine.manifest import Layer
 from weft.engine.program import Origin, Program
-from weft.engine.resplit import _copies
+from weft.engine.resplit import _copies, split_again
+from weft.engine.store import SliceStore
 from weft.errors import JobError
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "checkpoints" / "format-3-windows" / "checkpoint"
+SCHEMA = {
+    "ts": pa.timestamp("us", "UTC"),
+    "symbol": pa.string(),
+    "venue": pa.int32(),
+    "level": pa.float64(),
+    "day": pa.date32(),
+}
 
 QUERIES = """
 -- name: a
@@ -63,3 +79,45 @@ def test_none_has_everything() -> None:
     ):
         copies(1, 3, **came)
     assert copies(2, 3, **came)["time"] == {0: 2, 1: 1}
+
+
+@pytest.mark.parametrize("buckets", [1, 2, 5])
+def test_what_a_checkpoint_holds_is_all_there_once_and_in_its_bucket(tmp_path: Path, buckets: int) -> None:
+    shutil.copytree(GOLDEN, tmp_path / "checkpoint")
+    store = SliceStore(str(tmp_path / "checkpoint"))
+    last, version = store.last, store.version()
+    assert last is not None
+    assert version is not None
+    schema = pa.schema({name: SCHEMA.get(name, pa.int64()) for name in version.types})
+    assert {name: str(schema.field(name).type) for name in schema.names} == version.types
+
+    def compiled(buckets: int) -> Program:
+        return compile_plan(
+            weft.plan(version.queries), schema, "ts", buckets=buckets, origins=version.origins
+        )
+
+    def held(layers: tuple[tuple[Layer, ...], ...], program: Program) -> dict[int, list[str]]:
+        found: dict[int, list[str]] = {}
+        for bucket, some in enumerate(layers):
+            for piece in rebuild(store.place, some, bucket, last.watermark, program).snapshot():
+                found.setdefault(piece.grouping, []).extend(map(repr, piece.table.to_pylist()))
+        return {grouping: sorted(rows) for grouping, rows in found.items()}
+
+    files = set((tmp_path / "checkpoint" / "slices").iterdir())
+    made = split_again(store, last, compiled(buckets))
+    assert (made.buckets, len(made.layers), made.hash) == (buckets, buckets, hashing.NAME)
+    assert made.token != last.token
+    assert held(made.layers, compiled(buckets)) == held(last.layers, compiled(3))
+    for bucket, layers in enumerate(made.layers):
+        for piece in (
+            p for layer in layers for p in read_layer(store.place, layer, bucket, compiled(buckets))
+        ):
+            grouping = compiled(buckets).groupings[piece.grouping]
+            if grouping.keys:
+                index = KeyIndex(grouping.key_types)
+                group = index.encode(piece.table.columns[: len(grouping.keys)])
+                assert set(index.buckets(group, buckets).tolist()) == {bucket}
+    # Nothing is committed, and what was is untouched.
+    again = SliceStore(store.place)
+    assert again.last == last
+    assert files <= set((tmp_path / "checkpoint" / "slices").iterdir())

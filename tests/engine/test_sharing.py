@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import assert_same
+from oracle import assert_fail_alone, assert_same
 from predicate_cases import TYPES, random_queries, trades
 from strategies import SQL_TYPES, TIME, Case, cases
 from ways import WAYS, forced
@@ -20,7 +20,6 @@ from weft.engine.compile import compile_plan
 from weft.engine.partial import partial
 from weft.engine.shards import Signed
 from weft.engine.sharing import Choice, estimated_cells
-from weft.errors import AnswerOverflow
 from weft.expr import Evaluator
 from weft.query import Query
 
@@ -30,9 +29,9 @@ from weft.query import Query
 def test_every_way_gives_the_same_answers(way: str, case: Case) -> None:
     try:
         expected = oracle.answer(case.queries, case.rows, TIME, SQL_TYPES)
-    except oracle.Overflow:
-        with forced(way), pytest.raises(AnswerOverflow):
-            weft.run(case.queries, case.table, time=TIME)
+    except oracle.Overflow as overflow:
+        with forced(way):
+            assert_fail_alone(case.queries, lambda: weft.run(case.queries, case.table, time=TIME), overflow)
         return
     with forced(way):
         results = weft.run(case.queries, case.table, time=TIME)

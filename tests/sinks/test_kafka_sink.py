@@ -106,3 +106,11 @@ def test_a_column_that_would_hide_the_query_s_name_is_refused(broker: Broker) ->
         sink.check({"busy": schema})
     with pytest.raises(JobError, match="query 'busy' has a column 'query'"):
         sink.open({"busy": schema}, "s")
+
+
+def test_times_beyond_python_s_years_are_sent(broker: Broker) -> None:
+    far = pa.array([253_402_300_800_000_000], TIME)
+    opened(broker, "far").deliver({"busy": pa.table([["A"], far, far, [1]], schema=SCHEMA)}, 1)
+    (message,) = broker.read("far")
+    assert json.loads(message.value())["window_end"] == "+010000-01-01T00:00:00+00:00"
+    assert json.loads(message.key())[2] == "+010000-01-01T00:00:00+00:00"

@@ -87,3 +87,9 @@ def test_only_windows_that_pass_the_threshold_are_sent(hook: servers.Hook) -> No
     assert [row["sensor"] for row in hook.taken()] == ["b"]
     assert hook.taken()[0]["top"] == 58.0
     assert hook.taken()[0]["window_start"] == "2024-01-01T00:00:30+00:00"
+
+
+def test_times_beyond_python_s_years_are_sent(hook: servers.Hook) -> None:
+    far = pa.array([253_402_300_800_000_000], pa.timestamp("us", "UTC"))
+    WebhookSink(hook.url).deliver({"q": pa.table({"window_end": far})}, 1)
+    assert hook.taken() == [{"query": "q", "window_end": "+010000-01-01T00:00:00+00:00"}]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import decimal
 import math
@@ -294,3 +295,19 @@ def test_the_page_is_made_of_files_of_this_server(world):
     assert client.post("/static/app.js").status_code == 401
     for nothing in ("/static/", "/static/nothing.js", "/static/..%2fapi.py", "/static/%2e%2e/api.py"):
         assert client.get(nothing).status_code in (401, 404), nothing
+
+
+def test_times_beyond_python_s_years_are_answered(world, client):
+    world.feed(1, ("A", 1.0, 5))
+    ends = pa.array([253_402_300_800_000_000], pa.timestamp("us", "UTC"))
+    far = pa.table({"symbol": ["A"], "window_start": ends, "window_end": ends, "shares": [7]})
+    world.latest.deliver({"shares": far}, 5)
+    world.record.step(dataclasses.replace(world.record.last, seq=5, watermark=253_402_300_800_000_001))
+    end = "+010000-01-01T00:00:00+00:00"
+    (row,) = client.get("/api/v1/queries/shares/results").json()["rows"]
+    assert (row["window_end"], row["shares"]) == (end, 7)
+    series = client.get("/api/v1/queries/shares/series", params={"where": "symbol=A"})
+    assert (series.status_code, series.json()["window_end"]) == (200, [end])
+    assert client.get("/api/v1/queries/shares/groups").status_code == 200
+    assert client.get("/api/v1/overview").json()["watermark"] == "+010000-01-01T00:00:00.000001+00:00"
+    assert "weft_watermark_seconds 2.53402300" in client.get("/metrics").text

@@ -53,9 +53,8 @@ class ValueIndex:
             places = _places(array.indices, null)
             seen = appearing(places, null + 1)
             numbers = np.empty(null + 1, dtype=np.int64)
-            numbers[seen] = self._number(
-                array.dictionary.take(pa.array(seen, mask=seen == null)).cast(self.type)
-            )
+            values = array.dictionary.cast(self.type)
+            numbers[seen] = self._number(values.take(pa.array(seen, mask=seen == null)))
             return numbers[places]
         return self._number(array.cast(self.type))
 

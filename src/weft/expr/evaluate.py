@@ -129,14 +129,13 @@ class Evaluator:
             known, text = len(self._values), self._text
             try:
                 value = self._value(node)
-                if isinstance(value.data, pa.StringScalar):
-                    self._reserve(_size(value.data, self.batch.num_rows))
             except _TooMuchText:
                 while len(self._values) > known:  # what was made on the way to it
                     self._values.popitem()
                 self._text = text
-                value = self._in_pieces(node)
-            self._values[node] = value
+                value = self._values[node] = self._in_pieces(node)
+        if isinstance(value.data, pa.StringScalar):
+            value = self._repeated(node, value)
         return value
 
     def _value(self, node: Node) -> Value:
@@ -148,6 +147,15 @@ class Evaluator:
     def _reserve(self, size: int) -> None:
         if self._text + size > MAX_BATCH_TEXT_BYTES:
             raise _TooMuchText
+
+    def _repeated(self, node: Node, constant: Value) -> Value:
+        """A constant text, as it is where all rows have room for it."""
+        rows, data = self.batch.num_rows, constant.data
+        if _size(data, rows) <= MAX_BATCH_TEXT_BYTES:
+            return constant
+        fitting = MAX_BATCH_TEXT_BYTES // len(data.as_buffer())
+        some = pa.concat_arrays([pa.repeat(data, fitting), pa.nulls(rows - fitting, data.type)])
+        return Value(some, {node: pc.is_null(some)})
 
     def _in_pieces(self, node: Node) -> Value:
         """The values of an expression from those of either half of the rows."""

@@ -39,6 +39,7 @@ AT_ONCE = 256 << 20
 """Bytes of results, about, that one job brings to the driver where all are asked for."""
 
 
+@surfaced()
 def share(
     source: DataFrame | Files | Ranged,
     queries: Iterable[Query | QueryBuilder | JoinQuery] | Plan,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from weft import errors
@@ -21,7 +21,7 @@ def surfaced() -> Iterator[None]:
     """In the block, errors of Spark come out as errors of weft."""
     try:
         yield
-    except (PySparkException, Py4JError) as error:
+    except (PySparkException, Py4JError, ConnectionError) as error:
         raise translated(error) from error
 
 
@@ -33,6 +33,11 @@ def translated(error: BaseException) -> WeftError:
     """
     if isinstance(error, WeftError):
         return error
+    if is_jvm_gone(error):
+        return JobError(
+            "the Java process of Spark has ended (killed, or out of memory: its log says so); start the "
+            "program again: a stream with a checkpoint goes on where it was"
+        )
     if not isinstance(error, PySparkException | Py4JError):
         return JobError(f"{type(error).__name__}: {error}")
     text = str(error)
@@ -59,3 +64,8 @@ def translated(error: BaseException) -> WeftError:
     causes = _CAUSES.findall(text)
     first = (causes[-1] if causes else text.strip()).splitlines()[0]
     return JobError(f"Spark could not run the job: {first}")
+
+
+def is_jvm_gone(error: BaseException) -> bool:
+    """Whether an error says that there is no Java process any more to talk to."""
+    return isinstance(error, Py4JNetworkError | ConnectionError)

@@ -122,7 +122,7 @@ class FilesStreams:
         return self.files[stream].max_files_per_batch or ALL
 
     def _rounds(self, found: ByStream) -> int:
-        return max(1, *(-(-len(files) // self._most(stream)) for stream, files in found.items()))
+        return max([1, *(-(-len(files) // self._most(stream)) for stream, files in found.items())])
 
     def _rows(
         self, batch: DataFrame, found: ByStream, joins: Joins

@@ -108,7 +108,7 @@ class JoinSteps(Committing[Joins]):
         if last is None or latest is None:
             return None
         known = [mark for stream, mark in last.watermarks.items() if stream != RESULTS and mark is not None]
-        return max(latest + 1, *known)
+        return max([latest + 1, *known])
 
     def _layers(self, last: Manifest) -> tuple[tuple[Layer, ...], ...]:
         # Joins that come later need no row for longer than those for which it counts.

@@ -17,7 +17,7 @@ from weft.optimize import plan as make_plan
 from weft.plan import Plan
 from weft.query import JoinQuery, Query
 from weft.ranges import Ranged
-from weft.spark.session import ZONE, session
+from weft.spark.session import ZONE, session, zone_of
 from weft.tables import Tables
 
 
@@ -69,7 +69,9 @@ def columns_of(source: DataFrame | Files | Ranged) -> pa.Schema:
 
 def schema_of(frame: DataFrame) -> pa.Schema:
     """The Arrow types in which a DataFrame's columns arrive in Python."""
-    zone = frame.sparkSession.conf.get(ZONE)
+    zone = zone_of(frame.sparkSession)
+    if zone[0] not in "+-":
+        zone = str(frame.sparkSession.conf.get(ZONE))  # as it is called there, so that checkpoints know it
     fields = []
     for field in frame.schema:
         try:

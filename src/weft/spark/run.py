@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, Generic
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -24,7 +25,7 @@ from weft.progress import Progress
 from weft.query import Query
 from weft.spark.claim import Claim
 from weft.spark.committing import Committing, P, Stopped
-from weft.spark.failure import surfaced, translated
+from weft.spark.failure import is_jvm_gone, surfaced, translated
 from weft.spark.sources import Batches
 from weft.spark.steps import Steps
 from weft.tables import TableSource
@@ -117,7 +118,7 @@ class Running(Background, Generic[P]):
     def stop(self) -> None:
         """Stop after the step that is being made; windows still open stay so, for the next run."""
         self._steps.stop()
-        self._query.stop()
+        self._stop_query()
         self._ended.wait()
 
     def _batch(self, batch: DataFrame, batch_id: int) -> None:
@@ -153,9 +154,16 @@ class Running(Background, Generic[P]):
         except Exception as error:
             if not self._steps.stopped or not isinstance(error, PySparkException):
                 self._error = self._error or translated(error)
-            self._query.stop()
+            self._stop_query()
         finally:
             self._finish()
+
+    def _stop_query(self) -> None:
+        try:
+            self._query.stop()
+        except (Py4JError, ConnectionError) as error:
+            if not is_jvm_gone(error):
+                raise
 
     def _flush(self, everything: bool = False) -> None:
         progress = self._steps.flush(everything)

@@ -1,4 +1,4 @@
-"""Spark's own log below a checkpoint: what is missing from it is said, before Spark begins anew without it.
+"""Spark's own log below a checkpoint: what is missing or damaged is named before Spark goes by it.
 
 metadata             the id of Spark's query
 offsets/7            up to where batch 7 goes, written before it runs
@@ -21,7 +21,7 @@ OFFSETS, COMMITS, SOURCES = "offsets", "commits", "sources"
 
 
 def check_log(store: SliceStore) -> None:
-    """Raise CheckpointError where Spark's log lacks what a run that goes on from a checkpoint needs.
+    """Raise CheckpointError where Spark's log lacks, or has damaged, what a run that goes on needs.
 
     Without its log Spark would number batches from 0 again, and those that have been would be passed over.
     """
@@ -36,7 +36,29 @@ def check_log(store: SliceStore) -> None:
     for number in sorted(needed - offsets):
         raise _missing(store, OFFSETS, str(number))
     if offsets:
+        _check_text(store, "metadata", versions=0)
+    # Spark goes on from the last two.
+    for folder, numbers in ((OFFSETS, offsets), (COMMITS, commits)):
+        for number in sorted(numbers)[-2:]:
+            _check_text(store, folder, str(number), versions=1)
+    if offsets:
         _check_sources(store, max(offsets))
+
+
+def _check_text(store: SliceStore, *names: str, versions: int) -> None:
+    """Lines with a version first, then JSON; ``-`` stands for a source that had nothing yet."""
+    try:
+        with store.system.open_input_stream(join(store.path, LOG, *names)) as source:
+            lines = source.read().decode().split("\n")
+        if any(not (line.startswith("v") and line[1:].isdecimal()) for line in lines[:versions]):
+            raise ValueError("it has no version")
+        found = [line for line in lines[versions:] if line and line != "-"]
+        if not found:
+            raise ValueError("it ends too early")
+        for line in found:
+            json.loads(line)
+    except (OSError, ValueError) as error:
+        raise _refused(store, names, f"is damaged ({error})") from None
 
 
 def _check_sources(store: SliceStore, batch: int) -> None:
@@ -53,25 +75,20 @@ def _check_sources(store: SliceStore, batch: int) -> None:
 
 
 def _offsets(store: SliceStore, batch: int) -> list[object]:
-    """The offset of each source at the end of a batch; nothing where Spark itself would say what is wrong."""
-    try:
-        with store.system.open_input_stream(join(store.path, LOG, OFFSETS, str(batch))) as source:
-            return [_read(line) for line in source.read().decode().splitlines()[2:]]
-    except (OSError, UnicodeDecodeError):
-        return []
-
-
-def _read(line: str) -> object:
-    try:
-        return json.loads(line)
-    except ValueError:
-        return None
+    """The offset of each source at the end of a batch."""
+    with store.system.open_input_stream(join(store.path, LOG, OFFSETS, str(batch))) as source:
+        lines = source.read().decode().splitlines()[2:]
+    return [None if line == "-" else json.loads(line) for line in lines if line]
 
 
 def _missing(store: SliceStore, *names: str) -> CheckpointError:
+    return _refused(store, names, "is missing")
+
+
+def _refused(store: SliceStore, names: tuple[str, ...], what: str) -> CheckpointError:
     return CheckpointError(
-        f"'{join(store.place, LOG, *names)}' is missing, which says what Spark has read: rows would be lost "
-        f"or counted twice; restore '{LOG}' from a backup, or start again with an empty checkpoint directory"
+        f"'{join(store.place, LOG, *names)}' {what}, which says what Spark has read: rows would be lost or "
+        f"counted twice; restore '{LOG}' from a backup, or start again with an empty checkpoint directory"
     )
 
 

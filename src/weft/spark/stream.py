@@ -36,6 +36,7 @@ from weft.query import JoinQuery, Query
 from weft.ranges import Ranged
 from weft.sinks import CheckingSink, Sink
 from weft.spark.claim import Claim
+from weft.spark.failure import surfaced
 from weft.spark.join_sources import batches_of
 from weft.spark.join_steps import JoinSteps
 from weft.spark.join_stream import JoinStream, registry_of, streams_of
@@ -103,6 +104,7 @@ def stream(
 ) -> Run | JoinStream: ...
 
 
+@surfaced()
 def stream(
     source: DataFrame | Files | Ranged | Mapping[str, DataFrame | Files],
     queries: Iterable[Query | QueryBuilder | JoinQuery | JoinBuilder] | Plan,

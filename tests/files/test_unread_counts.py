@@ -129,3 +129,17 @@ def test_bad_rows_of_a_static_table_are_logged(folder: Path, caplog: pytest.LogC
     with caplog.at_level(logging.WARNING):
         Tables({"close": folder / "a" / "1.csv"}).schemas(queries)
     assert "table 'close': 1 rows or values of" in caplog.text
+
+
+def test_the_results_of_a_run_tell_what_could_not_be_read(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("ts,x\n2024-01-01T00:00:00Z,1\nbroken\n")
+    (tmp_path / "b.csv").write_bytes("ts,x\n2024-01-01T00:00:00Z,1\n".encode("utf-16"))
+    files = Files(tmp_path, "csv", schema={"ts": "timestamp", "x": "bigint"}, on_bad_file="skip")
+    windows = weft.sql("-- name: w\nSELECT count(*) AS n FROM a [RANGE '1 min']")
+    joins = weft.sql("-- name: j\nSELECT a.x FROM a [RANGE '1 min'], b [RANGE '1 min'] WHERE a.x = b.x")
+    for queries, source in ((windows, files), (windows + joins, {"a": files, "b": files})):
+        answers = weft.run(queries, source, time="ts")
+        streams = 1 if source is files else 2
+        assert answers["w"].column("n").to_pylist() == [1]
+        assert (answers.rows, answers.bad) == (2 * streams, streams)
+        assert [Path(name).name for name in answers.skipped_files] == ["b.csv"] * streams

@@ -30,7 +30,7 @@ EIGHT = dt.datetime(2024, 7, 1, 8, tzinfo=dt.UTC)
 CLOCKS = {"UTC": "08:00", "Europe/Berlin": "10:00", "America/New_York": "04:00", "GMT+05:30": "13:30"}
 QUERY = """-- name: q
 SELECT count(*) AS n, max(hour(ts)) AS h, max(CAST(ts AS string)) AS s, max(hour(local)) AS l, max(ts) AS t
-FROM s [RANGE '1 day'] WHERE hour(ts) = {hour} AND ts = TIMESTAMP '2024-07-01 {clock}'"""
+FROM s [RANGE '1 day'] WHERE hour(ts) = {hour} AND ts = TIMESTAMP '2024-07-01 {clock}' GROUP BY ts"""
 
 
 @contextmanager
@@ -65,6 +65,7 @@ def test_every_source_has_the_zone_of_the_session(spark: SparkSession, tmp_path:
         shown = (1, hour, f"2024-07-01 {clock}:00", 8, EIGHT)
         for table in found:
             assert [tuple(row[n] for n in "nhslt") for row in table.to_pylist()] == [shown]
+            assert table["ts"].to_pylist() == [EIGHT]
         same = weft.run(generated, weft.Generated("trades", 10), time="ts", zone=zone)["q1"]["h"]
         assert made.to_arrow()["q1"]["h"].to_pylist() == same.to_pylist()
 
