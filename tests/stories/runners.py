@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from types import SimpleNamespace
 from unittest.mock import patch
 
 from stories.engine import Engine
@@ -21,8 +21,8 @@ def engine_of(story: Story) -> Iterator[Engine]:
     with (
         patch.object(layers, "MOST_LAYERS", story.most_layers),
         patch.object(local, "MOST_CELLS", story.most_cells),
-        # What is known of keys in this thread must not depend on the stories before.
-        patch.object(partial, "_known", SimpleNamespace()),
+        # What is known of keys in a thread must not depend on the stories before.
+        patch.object(partial, "_known", threading.local()),
         ENGINES[story.engine](story) as engine,
     ):
         yield engine
