@@ -30,6 +30,7 @@ max_files_per_batch = 1
 [stream]
 time = "ts"
 checkpoint = "checkpoint"
+close_at_end = true
 [queries]
 file = "queries.sql"
 [sink]

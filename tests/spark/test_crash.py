@@ -76,13 +76,13 @@ def test_killed_at_random_points(tmp_path: Path) -> None:
 def test_killed_between_two_of_sparks_logs(spark: SparkSession, tmp_path: Path) -> None:
     """Spark notes a batch's files before its offsets; killed in between, its next batch takes two turns."""
     rows = trades.table(400)
-    trades.write(rows, tmp_path / "in", files=4)
-    last = tmp_path / "in" / "part-0003.parquet"
-    last.rename(tmp_path / "later.parquet")
+
+    def arrive(number: int) -> None:
+        trades.write(rows.slice(100 * number, 100), tmp_path / "in", files=1, first=number)
 
     def run(close_at_end: bool) -> None:
         stream(
-            Files(str(tmp_path / "in"), max_files_per_batch=1),
+            Files(str(tmp_path / "in")),
             trades.queries(),
             time="ts",
             checkpoint=tmp_path / "checkpoint",
@@ -92,13 +92,15 @@ def test_killed_between_two_of_sparks_logs(spark: SparkSession, tmp_path: Path) 
             spark=spark,
         ).await_done()
 
-    run(close_at_end=False)
+    for number in range(3):
+        arrive(number)
+        run(close_at_end=False)
     assert committed(tmp_path) == 3
     logs = tmp_path / "checkpoint" / "spark"
     for log in [*logs.glob("*s/2"), *logs.glob("*s/.2.crc")]:
         log.unlink()
     (tmp_path / "checkpoint" / "manifests" / f"{3:010}.json").unlink()
-    (tmp_path / "later.parquet").rename(last)
+    arrive(3)
     run(close_at_end=True)
     assert committed(tmp_path) == 4, "two steps, one with both files, one that closes"
     assert trades.close(delivered(tmp_path), trades.expected(rows))

@@ -125,6 +125,7 @@ def test_a_job_keeps_late_rows(spark: SparkSession, tmp_path: Path, engine: str,
         max_files_per_batch = 1
         [stream]
         time = "ts"
+        lateness = "0 s"
         [queries]
         sql = '''{trades.QUERIES}'''
         [sink]
