@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from weft.batches import as_chunks
 from weft.define import load_aggregates
 from weft.duration import format_duration, parse_trigger
 from weft.engine.changes import Change, Failure
@@ -48,7 +49,7 @@ from weft.joins.live import Streams, read_join
 from weft.joins.plan import JoinPlan
 from weft.joins.state import Joins
 from weft.kafka import Kafka
-from weft.local import LocalRun, as_chunks
+from weft.local import LocalRun
 from weft.local_joins import LocalJoins
 from weft.local_stream import LocalStream
 from weft.names import check_names

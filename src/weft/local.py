@@ -6,7 +6,7 @@ import datetime
 import os
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from itertools import chain
@@ -16,6 +16,7 @@ from time import time as wall_clock
 
 import pyarrow as pa
 
+from weft.batches import as_chunks, is_bounded
 from weft.builder import QueryBuilder
 from weft.duration import parse_duration, parse_optional
 from weft.engine.blame import Failed
@@ -25,7 +26,7 @@ from weft.engine.final import closing_time, final
 from weft.engine.late import NAME as LATE_ROWS
 from weft.engine.late import REJECTED_ROWS, late_tables
 from weft.engine.migrate import Migration
-from weft.engine.partial import Partials, Seen, least_time, partial
+from weft.engine.partial import Partials, Seen, partial
 from weft.engine.program import Program
 from weft.engine.registry import Registry
 from weft.engine.sharing import Choice, total
@@ -34,13 +35,12 @@ from weft.engine.watermark import UNREAD, StepClock, TimeRules
 from weft.errors import JobError, LateRowsWarning, late_message
 from weft.expr import UTC
 from weft.files import Chunk, Files
-from weft.files.chunk import END, Origins, marks_before
+from weft.files.chunk import END, Origins
 from weft.memory import keep_memory, without_collections
 from weft.optimize import LivePlanner
 from weft.optimize import plan as make_plan
 from weft.plan import Plan
 from weft.query import JoinQuery, Query
-from weft.ranges import Ranged
 from weft.results import Results
 from weft.sinks import Sink
 from weft.tables import Batch, Tables, TableSource, as_chunk
@@ -401,34 +401,6 @@ class LocalRun:
 
 def _value_type(type: pa.DataType) -> pa.DataType:
     return type.value_type if pa.types.is_dictionary(type) else type
-
-
-def is_bounded(batches: Batch | Iterable[Batch]) -> bool:
-    """Whether all there is to come is there: one table, some in a sequence, files, a topic as it is now.
-
-    >>> is_bounded([pa.table({"x": [1]})]), is_bounded(iter([pa.table({"x": [1]})]))
-    (True, False)
-    """
-    return isinstance(batches, Sequence | Files | Ranged) or _is_single(batches)
-
-
-def _is_single(batches: Batch | Iterable[Batch]) -> bool:
-    if isinstance(batches, pa.Table | pa.RecordBatch | Chunk) or hasattr(batches, "__arrow_c_stream__"):
-        return True
-    return hasattr(batches, "to_arrow") or not isinstance(batches, Iterable)
-
-
-def as_chunks(batches: Batch | Iterable[Batch], time: str) -> Iterator[Chunk]:
-    """One table, or each of many; where all are there, each with the least time of those after it."""
-    if isinstance(batches, Files):
-        return batches.chunks(batches.stream_schema().names, (), time)
-    if _is_single(batches):
-        batches = [batches]
-    if not isinstance(batches, Sequence):
-        return map(as_chunk, batches)
-    chunks = list(map(as_chunk, batches))
-    marks = marks_before([least_time(chunk.table, time) for chunk in chunks])
-    return (replace(chunk, mark=mark) for chunk, mark in zip(chunks, marks))
 
 
 def _arriving(

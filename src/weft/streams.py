@@ -9,11 +9,12 @@ from typing import TypedDict
 import pyarrow as pa
 
 from weft import local
+from weft.batches import as_chunks, is_bounded
 from weft.errors import JobError
 from weft.expr import UTC
 from weft.files import Chunk
 from weft.join_run import Asked, JoinRun, built, time_of
-from weft.local import answered, as_chunks, is_bounded
+from weft.local import answered
 from weft.plan import Plan
 from weft.query import Query
 from weft.results import Results
