@@ -1,4 +1,4 @@
-"""What a fresh process needs until its first batch is answered, and for the next ones: part of ``breakdown``.
+"""The seconds of a fresh process until its first batch is answered, and for the next: part of ``breakdown``.
 
 ``python _first_batch.py ENGINE FOLDER`` prints it as JSON; the files of the folder are the batches.
 """
@@ -20,29 +20,29 @@ QUERIES = 64
 IN_TASKS = ("map", "gather", "load", "final", "save")
 """The laps of a step on Spark that are weft's own; the rest of its job is Spark's."""
 
-COMPILED = re.compile(r"\[cache\] data saved to '[^']*?/([^/']+?)-\d+\.py[^']*'")
-"""What Numba says of a kernel that it has compiled because no cache had it."""
+COMPILED_KERNEL = re.compile(r"\[cache\] data saved to '[^']*?/([^/']+?)-\d+\.py[^']*'")
+"""Numba's message on a kernel that it has compiled because no cache had it."""
 
 
 def in_fresh_process(engine: str, folder: Path) -> dict[str, Any]:
-    """What `measure` says in a process of its own, and which kernels it, or a worker of Spark's, compiled."""
-    said = subprocess.run(
+    """Run `measure` in a process of its own; return its figures, and the kernels that were compiled."""
+    process = subprocess.run(
         [sys.executable, __file__, engine, str(folder)],
         env={**os.environ, "NUMBA_DEBUG_CACHE": "1"},
         capture_output=True,
         text=True,
     )
-    if said.returncode:
-        raise RuntimeError(f"{engine}: the process ended with {said.returncode}: {said.stderr[-2000:]}")
-    compiled = sorted(set(COMPILED.findall(said.stdout + said.stderr)))
-    return {"where": f"fresh, {engine}", "compiled": compiled, **json.loads(said.stdout.splitlines()[-1])}
+    if process.returncode:
+        raise RuntimeError(f"{engine}: the process ended with {process.returncode}: {process.stderr[-2000:]}")
+    compiled = sorted(set(COMPILED_KERNEL.findall(process.stdout + process.stderr)))
+    return {"where": f"fresh, {engine}", "compiled": compiled, **json.loads(process.stdout.splitlines()[-1])}
 
 
 def measure(engine: str, folder: str) -> dict[str, Any]:
     """Seconds to import weft, to make ready, for the first two steps and for a later one."""
     began = time.perf_counter()
     import weft
-    from weft.workload import sliding, text
+    from weft.testing.questions import sliding, text
 
     imported = time.perf_counter()
     queries = weft.sql(text(sliding(QUERIES)))
@@ -66,8 +66,8 @@ Step = dict[str, float]
 def stepped(queries: Any, folder: str) -> tuple[float, list[Step]]:
     """In this process: when the plan was ready, and what each step took with its reading."""
     import weft
-    from weft.engine.compile import compile_plan
-    from weft.local import LocalRun
+    from weft.local.run import LocalRun
+    from weft.operators.windows.compile import compile_plan
 
     schema = weft.Files(folder).stream_schema()
     run = LocalRun(compile_plan(weft.plan(queries), schema, "ts", buckets=2), threads=2)

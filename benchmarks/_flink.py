@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyarrow import csv
 
 from weft.errors import JobError
-from weft.workload import Question
+from weft.testing.questions import Question
 
 PYTHON = Path(__file__).resolve().parents[1] / ".venv-flink" / "bin" / "python"
 PARTS = os.cpu_count() or 1
@@ -74,11 +74,11 @@ class Flink:
         """Run the statements in the process; an error there is one here."""
         assert self.process.stdin and self.process.stdout
         print(json.dumps({"create": create, "insert": insert}), file=self.process.stdin, flush=True)
-        said = self.process.stdout.readline()
-        if not said:
+        line = self.process.stdout.readline()
+        if not line:
             self.log.seek(0)
             raise JobError(f"Flink's process ended:\n{self.log.read()[-2000:]}")
-        if error := json.loads(said):
+        if error := json.loads(line):
             raise JobError(f"Flink did not run the queries:\n{error[-2000:]}")
 
 

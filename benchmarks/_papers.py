@@ -1,4 +1,4 @@
-"""What a paper says, beside what was measured here."""
+"""Figures of a paper beside those measured here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the benchmarks' plots look, and saving them: SVG files that are the same for the same numbers."""
+"""The look of the benchmarks' plots, and saving them: SVG files that are the same for the same numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the automatic choice of technique loses against the best fixed one, on every kind of call.
+"""The loss of the automatic choice of technique against the best fixed one, on every kind of call.
 
 docs/benchmarks.md says what the figures mean.
 """
@@ -11,12 +11,13 @@ from itertools import product
 from statistics import mean, median
 from typing import Any
 
+from _timing import fewest, race
 from rich.table import Table
 
+from lab.final.workload import Call
 from weft.aggregates.monoid import ADD, MAX, MOMENTS, SUM_FLOAT, SUM_INT, Monoid
-from weft.bench import Progress, Result, fewest, race
+from weft.cli.bench import BenchmarkResult, Progress
 from weft.final import TECHNIQUES, fits, technique
-from weft.final.workload import Call
 
 PARTS = {
     "count": Monoid(ADD, 1, invertible=True),
@@ -26,7 +27,7 @@ PARTS = {
     "last": Monoid(MAX, 3, selective=True),
     "variance": Monoid(MOMENTS, 4),
 }
-WIDE = ("last",)
+WIDE_STATES = ("last",)
 """States of several words in lexicographic order, which have a figure of their own."""
 CALLS = [
     Call(groups, window, queries, due)
@@ -36,14 +37,14 @@ CALLS = [
     for due in (1, 8, min(max(window, 64), 4096))
     if queries <= window and groups * queries * due <= 1 << 16
 ]
-SHORT = 25.0
-"""Microseconds below which a call is too short for a ratio: the choice itself takes one or two, which the
+MIN_CALL_MICROSECONDS = 25.0
+"""A shorter call has no ratio: the choice itself takes one or two, which the
 figures give apart, and what the engine does around a call takes hundreds."""
-TOO_LONG = 4_000_000
+MAX_RECOMPUTED_CELLS = 4_000_000
 """Cells of all runs together beyond which recompute is not tried: it would only take time."""
 
 
-def run(quick: bool, progress: Progress) -> Result:
+def run(quick: bool, progress: Progress) -> BenchmarkResult:
     """Every call with every technique that fits, in turns, and all of that in rounds."""
     work = list(product(PARTS, CALLS[::3] if quick else CALLS))
     rounds = 2 if quick else 4
@@ -55,14 +56,16 @@ def run(quick: bool, progress: Progress) -> Result:
             races[at].append(race(works(PARTS[part], call), 0.03, far=3))
     progress("done", len(work), len(work))
     rows = [{"part": part, **row(call, fewest(took))} for (part, call), took in zip(work, races)]
-    return Result("auto", rows, figures(rows))
+    return BenchmarkResult("auto", rows, figures(rows))
 
 
 def works(monoid: Monoid, call: Call) -> dict[str, Callable[[], Any]]:
-    """Every technique that fits, and auto, through the door that the engine uses."""
+    """Every technique that fits, and auto, called as the engine calls it."""
     states, (low, high) = call.states(monoid), call.runs()
     length = call.numbers[2]
-    names = [n for n in TECHNIQUES if fits(n, monoid) and (n != "recompute" or length <= TOO_LONG)]
+    names = [
+        n for n in TECHNIQUES if fits(n, monoid) and (n != "recompute" or length <= MAX_RECOMPUTED_CELLS)
+    ]
     return {n: lambda n=n: technique(n).answer(monoid, states, low, high) for n in [*names, "auto"]}
 
 
@@ -78,21 +81,23 @@ def row(call: Call, took: dict[str, float]) -> dict[str, Any]:
 
 def figures(rows: list[dict[str, Any]]) -> dict[str, float]:
     """The few ratios that sum the table up."""
-    long = [row for row in rows if row["best_us"] >= SHORT]
-    narrow = [row for row in long if row["part"] not in WIDE]
+    long = [row for row in rows if row["best_us"] >= MIN_CALL_MICROSECONDS]
+    narrow = [row for row in long if row["part"] not in WIDE_STATES]
     return {
         "auto_over_best": max(row["auto_over_best"] for row in narrow),
         "auto_over_best_mean": mean(row["auto_over_best"] for row in narrow),
-        "auto_over_best_wide": max(row["auto_over_best"] for row in long if row["part"] in WIDE),
+        "auto_over_best_wide": max(row["auto_over_best"] for row in long if row["part"] in WIDE_STATES),
         "recompute_over_best": max(
             row["us"]["recompute"] / row["best_us"] for row in narrow if "recompute" in row["us"]
         ),
         "bulk_over_best": max(row["us"]["bulk"] / row["best_us"] for row in narrow),
-        "auto_choice_us": median(row["auto_us"] - row["best_us"] for row in rows if row["best_us"] < SHORT),
+        "auto_choice_us": median(
+            row["auto_us"] - row["best_us"] for row in rows if row["best_us"] < MIN_CALL_MICROSECONDS
+        ),
     }
 
 
-def render(result: Result) -> Table:
+def render(result: BenchmarkResult) -> Table:
     """The table as printed."""
     shown = Table(title="Answering all runs of a call: the best fixed technique, and auto")
     for heading in ("part", "groups", "slices", "queries", "due", "best", "µs", "auto µs", "auto / best"):

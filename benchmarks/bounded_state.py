@@ -14,19 +14,19 @@ import psutil
 from rich.table import Table
 
 import weft
-from weft.bench import Progress, Result
-from weft.generate import write_parquet
-from weft.workload import sliding, text
+from weft.cli.bench import BenchmarkResult, Progress
+from weft.testing import write_parquet
+from weft.testing.questions import sliding, text
 
-LONGEST = 900
+LONGEST_WINDOW_SECONDS = 900
 QUERIES = 16
 
 
-def run(quick: bool, progress: Progress) -> Result:
+def run(quick: bool, progress: Progress) -> BenchmarkResult:
     """Stream one file per batch; compare the last half of the stream with the second quarter."""
     lengths, files = (20, 40) if quick else (40, 160)
     rate = 100.0
-    rows = int(lengths * LONGEST * rate)
+    rows = int(lengths * LONGEST_WINDOW_SECONDS * rate)
     spark = weft.session("local[*]")
     taken: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="weft-bench-") as folder:
@@ -59,7 +59,7 @@ def run(quick: bool, progress: Progress) -> Result:
             spark=spark,
         ).await_done()
     notes = [f"{rows:,} trades, {QUERIES} queries, {files} batches."]
-    return Result("bounded-state", taken, figures(taken), notes)
+    return BenchmarkResult("bounded-state", taken, figures(taken), notes)
 
 
 def driver_megabytes() -> float:
@@ -72,14 +72,14 @@ def driver_megabytes() -> float:
 def figures(taken: list[dict[str, Any]]) -> dict[str, float]:
     """Largest of the last half over largest of the second quarter: 1 is flat."""
     quarter, half = len(taken) // 4, len(taken) // 2
-    found = {}
+    growth = {}
     for name in ("store_bytes", "store_files", "state_cells", "driver_mb"):
         values = [row[name] for row in taken]
-        found[f"{name}_growth"] = max(values[half:]) / max(values[quarter:half])
-    return found
+        growth[f"{name}_growth"] = max(values[half:]) / max(values[quarter:half])
+    return growth
 
 
-def render(result: Result) -> Table:
+def render(result: BenchmarkResult) -> Table:
     """A row every tenth of the stream."""
     table = Table(title="A stream 20 or more times longer than its largest window")
     for heading in ("batch", "store KB", "files", "cells", "driver MB", "seconds"):

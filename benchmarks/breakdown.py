@@ -1,4 +1,4 @@
-"""Where the time goes, for 1 to 1,024 sliding queries: in one process by samples, on Spark by its own laps.
+"""The parts of the time, for 1 to 1,024 sliding queries: in one process by samples, on Spark by its own laps.
 
 In one process a thread looks, every few milliseconds, at what the others are doing. On Spark every step of a
 stream says how long its parts took, and Spark how long its own logs did; docs/performance.md explains both.
@@ -24,41 +24,41 @@ from rich.console import Group
 from rich.table import Table
 
 import weft
-from weft.bench import Progress, Result, stopwatch
-from weft.generate import write_parquet
+from weft.cli.bench import BenchmarkResult, Progress, stopwatch
 from weft.sinks import MemorySink
 from weft.spark import batch
 from weft.spark.job import run_job
-from weft.workload import sliding, text
+from weft.testing import write_parquet
+from weft.testing.questions import sliding, text
 
 COUNTS, QUICK_COUNTS = (1, 16, 64, 256, 1024), (1, 16, 64)
 ROWS, QUICK_ROWS = 10_000_000, 2_000_000
 RATE = 700.0
 FILES = 10
 SMALL_BATCHES, SMALL_ROWS = 20, 1000
-EVERY = 0.002
-"""Seconds between two samples."""
+SAMPLE_SECONDS = 0.002
+"""Time between two samples."""
 
 PHASES = (
-    ("reading", ("weft/files/",)),
-    ("keys", ("engine/keys.py",)),
-    ("partials", ("engine/partial.py",)),
-    ("windows", ("engine/asked.py", "engine/gridded.py", "engine/runs.py")),
+    ("reading", ("weft/io/files/",)),
+    ("keys", ("operators/keys.py",)),
+    ("partials", ("windows/prepare.py",)),
+    ("windows", ("windows/due_windows.py", "windows/gridded.py", "windows/runs.py")),
     ("combining", ("weft/final/",)),
-    ("state", ("engine/state.py",)),
-    ("results", ("engine/final.py", "weft/local.py")),
-    ("planning", ("weft/optimize/", "weft/sql/", "engine/compile.py", "weft/plan.py")),
+    ("state", ("windows/state.py",)),
+    ("results", ("windows/answer.py", "local/run.py")),
+    ("planning", ("weft/planning/", "weft/sql/", "windows/compile.py")),
 )
 """Innermost call that is one of these says what a thread is doing."""
 
-INSIDE = ("list", "map", "gather", "load", "final", "save", "sink", "commit")
-"""What a step on Spark is made of."""
+STEP_PARTS = ("list", "map", "gather", "load", "final", "save", "sink", "commit")
+"""The parts of a step on Spark."""
 
 LOGS = ("walCommit", "commitOffsets", "latestOffset", "queryPlanning", "getBatch")
 """What Spark itself does for every batch."""
 
 
-def run(quick: bool, progress: Progress) -> Result:
+def run(quick: bool, progress: Progress) -> BenchmarkResult:
     """Sample the one, add up the laps of the other."""
     rows, counts = (QUICK_ROWS, QUICK_COUNTS) if quick else (ROWS, COUNTS)
     steps = 3 * len(counts) + 2 + len(ENGINES)
@@ -88,7 +88,7 @@ def run(quick: bool, progress: Progress) -> Result:
         f"{rows:,} trades of 500 symbols in {FILES} files, a file per batch; "
         f"then {SMALL_BATCHES} batches of {SMALL_ROWS:,} rows."
     ]
-    return Result("breakdown", table, figures(table), notes)
+    return BenchmarkResult("breakdown", table, figures(table), notes)
 
 
 def in_process(folder: Path, count: int) -> dict[str, Any]:
@@ -111,12 +111,12 @@ def in_process(folder: Path, count: int) -> dict[str, Any]:
 
 @contextmanager
 def sampled() -> Iterator[Counter[str]]:
-    """What the threads of this process do while the block runs, but for those that wait."""
+    """Count the phases of this process's threads while the block runs, but for those that wait."""
     seen: Counter[str] = Counter()
     done = threading.Event()
 
     def look() -> None:
-        while not done.wait(EVERY):
+        while not done.wait(SAMPLE_SECONDS):
             for thread, frame in sys._current_frames().items():
                 if thread != threading.get_ident():
                     phase = phase_of(frame)
@@ -136,15 +136,15 @@ def phase_of(frame: Any) -> str | None:
     """The phase of a thread's innermost call that belongs to one; None where the thread waits."""
     if frame.f_code.co_filename.endswith(("threading.py", "concurrent/futures/thread.py", "selectors.py")):
         return None
-    ours = False
+    in_weft = False
     while frame is not None:
         name = frame.f_code.co_filename
         for phase, places in PHASES:
             if any(place in name for place in places):
                 return phase
-        ours = ours or "/weft/" in name
+        in_weft = in_weft or "/weft/" in name
         frame = frame.f_back
-    return "other" if ours else None
+    return "other" if in_weft else None
 
 
 def in_one_batch(folder: Path, count: int) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def in_one_batch(folder: Path, count: int) -> dict[str, Any]:
     seconds = elapsed()
     ((job, outcome),) = jobs
     spent = [report["seconds"] for report in outcome.reports]
-    laps = dict.fromkeys((*INSIDE, "Spark's job"), 0.0)
+    laps = dict.fromkeys((*STEP_PARTS, "Spark's job"), 0.0)
     laps |= {lap: max(each[lap] for each in spent) for lap in ("gather", "load", "final", "save")}
     laps["map"] = max(report["map"] for report in outcome.reports)
     laps["Spark's job"] = job - sum(laps[lap] for lap in IN_TASKS)
@@ -190,16 +190,18 @@ def streamed(spark: Any, folder: Path, name: str, count: int) -> dict[str, Any]:
 
 
 def laps_of(name: str, count: int, steps: list[Any], run: Any) -> dict[str, Any]:
-    """What a step of the stream took on average, part by part, and what its batch took around the step."""
+    """Return the mean seconds of a step, part by part, and of its batch around the step."""
 
     def mean(values: Iterable[float]) -> float:
         return fmean(list(values) or [0.0])
 
-    laps = {lap: mean(step.breakdown[lap] for step in steps) for lap in (*INSIDE, "job")}
+    laps = {lap: mean(step.breakdown[lap] for step in steps) for lap in (*STEP_PARTS, "job")}
     laps["Spark's job"] = laps.pop("job") - sum(laps[lap] for lap in IN_TASKS)
-    batches = [each["durationMs"] for each in run._query.recentProgress if "addBatch" in each["durationMs"]]
-    logs = {key: mean(each.get(key, 0) / 1000 for each in batches[2:]) for key in LOGS}
-    whole = mean(each["triggerExecution"] / 1000 for each in batches[2:])
+    batches = [
+        report["durationMs"] for report in run._query.recentProgress if "addBatch" in report["durationMs"]
+    ]
+    logs = {key: mean(batch.get(key, 0) / 1000 for batch in batches[2:]) for key in LOGS}
+    whole = mean(batch["triggerExecution"] / 1000 for batch in batches[2:])
     return {
         "where": "stream" if name == "trades" else "small batches",
         "queries": count,
@@ -215,19 +217,19 @@ def figures(table: list[dict[str, Any]]) -> dict[str, float]:
     """Seconds of a step of few rows, of its batch and of Spark's logs; rows per second of the others; by how
     many seconds a first step is slower than a later one."""
     small = next(row for row in table if row["where"] == "small batches")
-    found = {"small_step": small["seconds"], "small_batch": small["batch"], "small_logs": small["logs"]}
+    values = {"small_step": small["seconds"], "small_batch": small["batch"], "small_logs": small["logs"]}
     for row in table:
         if row["where"] == "stream":
-            found[f"stream_rows_per_second_{row['queries']}"] = row["rows"] / row["seconds"]
+            values[f"stream_rows_per_second_{row['queries']}"] = row["rows"] / row["seconds"]
         if "first" in row:
             name = "inprocess" if row["where"] == "fresh, in-process" else "stream"
             for part in ("step", "tasks"):
-                found[f"first_{part}_{name}"] = row["first"][part] - row["warm"][part]
-            found[f"first_compiled_{name}"] = len(row["compiled"])
-    return found
+                values[f"first_{part}_{name}"] = row["first"][part] - row["warm"][part]
+            values[f"first_compiled_{name}"] = len(row["compiled"])
+    return values
 
 
-def render(result: Result) -> Group:
+def render(result: BenchmarkResult) -> Group:
     """Shares of the time in one process, milliseconds of a step on Spark and of a fresh process."""
     fresh = [row for row in result.rows if "first" in row]
     shares = [row for row in result.rows if "phases" in row]
@@ -252,7 +254,7 @@ def _shares(rows: list[dict[str, Any]]) -> Table:
 
 def _laps(rows: list[dict[str, Any]]) -> Table:
     table = Table(title="A step on Spark, in milliseconds")
-    names = (*(lap for lap in INSIDE if lap not in IN_TASKS), *IN_TASKS, "Spark's job")
+    names = (*(lap for lap in STEP_PARTS if lap not in IN_TASKS), *IN_TASKS, "Spark's job")
     for heading in ("", "N", "rows", "step", *names, "batch", "of it logs"):
         table.add_column(heading, justify="right")
     for row in rows:

@@ -1,4 +1,4 @@
-"""What the engine's operations cost on this machine, measured and stored for the planner and for ``auto``.
+"""The costs of the engine's operations on this machine, stored for the planner and for ``auto``.
 
 docs/benchmarks.md says what is measured, and what the figures mean.
 """
@@ -13,23 +13,23 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+from _timing import fewest, race
 from join import calibrate as calibrate_joins
 from rich.console import Group
 from rich.table import Table
 
 import weft
-from weft import calibration
+from lab.final.workload import Call
 from weft.aggregates.monoid import ADD, MAX, MOMENTS, SUM_FLOAT, SUM_INT, Monoid
-from weft.bench import Progress, Result, fewest, machine, race
-from weft.engine.compile import compile_plan
-from weft.engine.final import View, final
-from weft.engine.partial import partial
-from weft.engine.program import Program
-from weft.engine.state import Piece, State
-from weft.files.chunk import END
-from weft.final import TECHNIQUES
+from weft.cli.bench import BenchmarkResult, Progress, machine
+from weft.final import TECHNIQUES, calibration
 from weft.final.costs import DEFAULTS, Cost, kind
-from weft.final.workload import Call
+from weft.model.instants import END_OF_TIME
+from weft.operators.windows.answer import View, final
+from weft.operators.windows.compile import compile_plan
+from weft.operators.windows.prepare import partial
+from weft.operators.windows.program import Program
+from weft.operators.windows.state import Piece, State
 
 Works: TypeAlias = dict[int, Callable[[], Any]]
 COSTS = tuple(each.name for each in fields(Cost))
@@ -88,7 +88,7 @@ CALLS = (
 of choice changes, and none takes recompute long."""
 
 
-def run(quick: bool, progress: Progress) -> Result:
+def run(quick: bool, progress: Progress) -> BenchmarkResult:
     """Measure, fit, and store."""
     # All is measured in rounds, of which the fewest seconds count: a busy machine has its quiet moments.
     seconds, rounds = (0.005, 2) if quick else (0.03, 5)
@@ -123,7 +123,7 @@ def run(quick: bool, progress: Progress) -> Result:
     rows += [{"join": name, "comparisons": worth} for name, worth in joins.items()]
     stored = {"machine": machine(), "constants": constants, "techniques": techniques, "joins": joins}
     file = calibration.store(stored)
-    return Result("calibrate", rows, figures(rows), [f"Stored in {file}."])
+    return BenchmarkResult("calibrate", rows, figures(rows), [f"Stored in {file}."])
 
 
 def works(monoid: Monoid, call: Call) -> dict[str, Callable[[], Any]]:
@@ -147,7 +147,7 @@ def fit_all(calls: list[tuple[Call, dict[str, float]]]) -> list[dict[str, Any]]:
 
 
 def features(calls: list[Call]) -> np.ndarray:
-    """What each cost is multiplied by, for each call."""
+    """Return the factors of each cost, for each call."""
     numbers = [call.numbers for call in calls]
     return np.array([(1, cells, runs, runs * log2(length / runs), length) for cells, runs, length in numbers])
 
@@ -159,11 +159,11 @@ def fit(table: np.ndarray, ns: np.ndarray, weights: np.ndarray) -> np.ndarray:
     not be known well.
     """
     relative = table * (weights / ns)[:, np.newaxis]
-    kept = list(range(table.shape[1]))
-    while (found := np.linalg.lstsq(relative[:, kept], weights, rcond=None)[0]).min() < 0:
-        kept.pop(int(found.argmin()))
+    columns = list(range(table.shape[1]))
+    while (fitted := np.linalg.lstsq(relative[:, columns], weights, rcond=None)[0]).min() < 0:
+        columns.pop(int(fitted.argmin()))
     costs = np.zeros(table.shape[1])
-    costs[kept] = [float(f"{value:.3g}") for value in found]
+    costs[columns] = [float(f"{value:.3g}") for value in fitted]
     return costs
 
 
@@ -243,7 +243,7 @@ def pieces(program: Program, span: int = SPAN) -> list[Piece]:
 def answering(program: Program) -> Callable[[], Any]:
     """All windows of the stream, from partials to tables."""
     ready_pieces = pieces(program)
-    return lambda: final(State(program, 0), ready_pieces, END, program)
+    return lambda: final(State(program, 0), ready_pieces, END_OF_TIME, program)
 
 
 def slope(took: dict[str, float]) -> float:
@@ -253,13 +253,15 @@ def slope(took: dict[str, float]) -> float:
 
 
 def figures(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """How well the fitted costs meet the measured times, over techniques."""
+    """Return the errors of the fitted costs against the measured times, over techniques."""
     errors = [row["error"] for row in rows if "error" in row]
-    mine = [row["error"] for row in rows if row.get("technique") in DEFAULTS.get(row.get("kind"), ())]
-    return {"model_error_median": float(np.median(errors)), "model_error_of_auto_max": max(mine)}
+    errors_of_auto = [
+        row["error"] for row in rows if row.get("technique") in DEFAULTS.get(row.get("kind"), ())
+    ]
+    return {"model_error_median": float(np.median(errors)), "model_error_of_auto_max": max(errors_of_auto)}
 
 
-def render(result: Result) -> Group:
+def render(result: BenchmarkResult) -> Group:
     """The three tables as printed."""
     constants = Table("constant", "ns", "of", title="Constants of the cost model")
     for row in result.rows:

@@ -16,15 +16,15 @@ from matplotlib.figure import Figure
 from rich.console import Group
 from rich.table import Table
 
-from weft.bench import Progress, Result
-from weft.optimize import STRATEGIES, find_strategy
-from weft.optimize.planner import make_price
-from weft.optimize.problem import Problem
-from weft.optimize.workload import Workload, distributed_workloads
+from lab.planning.workload import Workload, distributed_workloads
+from weft.cli.bench import BenchmarkResult, Progress
+from weft.planning.planner import make_price
+from weft.planning.problem import Problem
+from weft.planning.registry import STRATEGIES, find_strategy
 
-OURS = "weave-balance"
-THEIRS = [s.name for s in STRATEGIES.values() if s.places and s.name != OURS]
-SAME = 1 + 1e-9
+WEFT_STRATEGY = "weave-balance"
+THESIS_STRATEGIES = [s.name for s in STRATEGIES.values() if s.places and s.name != WEFT_STRATEGY]
+EQUAL_RATIO = 1 + 1e-9
 FOUR_NODES = Workload(250, 25, 100, rate=100.0, skew=1.0, nodes=4)
 """Shein 2019, section 6.6.2.2: the workload of figure 41."""
 PAPER = {
@@ -49,19 +49,23 @@ SECONDS = {
 """Shein 2019, table 10."""
 
 
-def run(quick: bool, progress: Progress) -> Result:
+def run(quick: bool, progress: Progress) -> BenchmarkResult:
     """Plan every workload with every strategy; ours also priced as the others are."""
     works = list(distributed_workloads())[:: 11 if quick else 1]
-    plans = [*((name, "separate") for name in THEIRS), (OURS, "per-node"), (OURS, "separate")]
+    plans = [
+        *((name, "separate") for name in THESIS_STRATEGIES),
+        (WEFT_STRATEGY, "per-node"),
+        (WEFT_STRATEGY, "separate"),
+    ]
     totals, largest = np.zeros((2, len(plans), len(works)))
     seconds = np.zeros(len(plans))
     for name, model in plans:
         # Kernels are compiled before anything is timed.
-        find_strategy(name)(made(Workload(10, 12, 4, nodes=2), name, model))
+        find_strategy(name)(problem_of(Workload(10, 12, 4, nodes=2), name, model))
     for at, work in enumerate(works):
         progress(f"workload {at + 1} of {len(works)}", at, len(works))
         for row, (name, model) in enumerate(plans):
-            problem = made(work, name, model)
+            problem = problem_of(work, name, model)
             start = time.process_time()
             grouping = find_strategy(name)(problem)
             seconds[row] += (time.process_time() - start) / len(works)
@@ -70,12 +74,12 @@ def run(quick: bool, progress: Progress) -> Result:
     progress("done", len(works), len(works))
     rows = table(plans, totals, largest, seconds)
     for row, (name, model) in zip(rows, plans):
-        problem = made(FOUR_NODES, name, model)
+        problem = problem_of(FOUR_NODES, name, model)
         row["node_costs"] = sorted(problem.costs(find_strategy(name)(problem)).nodes.tolist(), reverse=True)
-    return Result("distributed", rows, figures(rows, totals, largest), notes(len(works)))
+    return BenchmarkResult("distributed", rows, figures(rows, totals, largest), notes(len(works)))
 
 
-def made(work: Workload, name: str, model: str) -> Problem:
+def problem_of(work: Workload, name: str, model: str) -> Problem:
     """The problem of a workload, at the price of a model."""
     windows = work.windows()
     price = make_price(windows, "pairs", work.rate, model)
@@ -87,56 +91,58 @@ def table(
     plans: list[tuple[str, str]], totals: np.ndarray, largest: np.ndarray, seconds: np.ndarray
 ) -> list[dict[str, Any]]:
     """One row per strategy: how often it is best of the thesis's thirteen, and how far behind otherwise."""
-    theirs = len(THEIRS)
+    thesis_count = len(THESIS_STRATEGIES)
     rows = []
     for row, (name, model) in enumerate(plans):
-        said: dict[str, Any] = {"strategy": name, "model": model, "seconds": float(seconds[row])}
+        facts: dict[str, Any] = {"strategy": name, "model": model, "seconds": float(seconds[row])}
         for kind, values in (("max", largest), ("total", totals)):
-            ratio = values[row] / values[:theirs].min(axis=0)
-            behind = ratio[ratio > SAME] - 1
-            said[f"best_{kind}"] = 100 * float(np.mean(ratio <= SAME))
-            said[f"{kind}_behind"] = 100 * float(behind.mean()) if behind.size else 0.0
-            best, worst = values[:theirs].min(axis=0), values[:theirs].max(axis=0)
+            ratio = values[row] / values[:thesis_count].min(axis=0)
+            behind = ratio[ratio > EQUAL_RATIO] - 1
+            facts[f"best_{kind}"] = 100 * float(np.mean(ratio <= EQUAL_RATIO))
+            facts[f"{kind}_behind"] = 100 * float(behind.mean()) if behind.size else 0.0
+            best, worst = values[:thesis_count].min(axis=0), values[:thesis_count].max(axis=0)
             place = 100 * (values[row] - best) / np.where(worst > best, worst - best, 1)
-            said[f"{kind}_quality"], said[f"{kind}_deviation"] = float(place.mean()), float(place.std())
-        said["paper"] = PAPER.get(name, {})
-        said["paper_seconds"] = SECONDS.get(name)
-        rows.append(said)
+            facts[f"{kind}_quality"], facts[f"{kind}_deviation"] = float(place.mean()), float(place.std())
+        facts["paper"] = PAPER.get(name, {})
+        facts["paper_seconds"] = SECONDS.get(name)
+        rows.append(facts)
     return rows
 
 
 def figures(rows: list[dict[str, Any]], totals: np.ndarray, largest: np.ndarray) -> dict[str, float]:
     """The few ratios that sum the table up."""
     by_name = {row["strategy"]: row for row in rows if row["model"] == "separate"}
-    most_total, most_busy = totals[THEIRS.index("WG_TN")], largest[THEIRS.index("WG_I")]
+    most_total, most_busy = totals[THESIS_STRATEGIES.index("WG_TN")], largest[THESIS_STRATEGIES.index("WG_I")]
 
-    def kept(row: int) -> float:
-        return float(np.mean((totals[row] <= most_total * SAME) & (largest[row] <= most_busy * SAME)))
+    def bounds_met(row: int) -> float:
+        return float(
+            np.mean((totals[row] <= most_total * EQUAL_RATIO) & (largest[row] <= most_busy * EQUAL_RATIO))
+        )
 
     worst = np.maximum(totals[-1] / most_total, largest[-1] / most_busy)
     return {
         "wg_tn_best_total_percent": by_name["WG_TN"]["best_total"],
         "wg_i_best_max_percent": by_name["WG_I"]["best_max"],
         "wg_i_total_behind_percent": by_name["WG_I"]["total_behind"],
-        "ours_keeps_both_bounds": kept(-2),
+        "ours_keeps_both_bounds": bounds_met(-2),
         "ours_total_over_wg_tn": float(np.mean(totals[-2] / most_total)),
         "ours_max_over_wg_i": float(np.mean(largest[-2] / most_busy)),
-        "ours_keeps_both_bounds_at_their_price": kept(-1),
+        "ours_keeps_both_bounds_at_their_price": bounds_met(-1),
         "ours_worst_at_their_price": float(worst.max()),
     }
 
 
 def notes(works: int) -> list[str]:
-    """What to know when reading the table."""
+    """Return what to know when reading the table."""
     return [
         f"{works} workloads; costs in operations per second by recompute; seconds of CPU per plan.",
         "WG_I and W_I take the dearest class first; the thesis leaves the order open.",
-        f"{OURS} prices a node as reading the stream once (per-node); at the others' price, where every tree "
-        "reads it, both bounds cannot always be met together.",
+        f"{WEFT_STRATEGY} prices a node as reading the stream once (per-node); at the others' price, where "
+        "every tree reads it, both bounds cannot always be met together.",
     ]
 
 
-def render(result: Result) -> Group:
+def render(result: BenchmarkResult) -> Group:
     """The table as printed, and what the thesis has beside it."""
     shown = Table(title="Best of the thesis's thirteen in % of workloads, else % behind, on average")
     for heading in ("strategy", "price", "busiest best", "behind", "total best", "behind", "seconds"):
@@ -165,9 +171,12 @@ def thesis(rows: list[dict[str, Any]]) -> list[tuple[str, object, object]]:
     return lines + [(f"{r['strategy']}: seconds per plan", r["paper_seconds"], r["seconds"]) for r in timed]
 
 
-def draw(result: Result, folder: Path) -> list[Path]:
+def draw(result: BenchmarkResult, folder: Path) -> list[Path]:
     """Figure 40, the mean quality of plans, and figure 41, the costs of four nodes."""
-    names = [r["strategy"] if r["strategy"] != OURS else f"{OURS}\n{r['model']}" for r in result.rows]
+    names = [
+        r["strategy"] if r["strategy"] != WEFT_STRATEGY else f"{WEFT_STRATEGY}\n{r['model']}"
+        for r in result.rows
+    ]
     figures = {
         "figure_40_busiest": draw_quality("Figure 40a: busiest node", names, result.rows, "max"),
         "figure_40_total": draw_quality("Figure 40b: total cost", names, result.rows, "total"),
@@ -180,7 +189,7 @@ def draw_quality(title: str, names: list[str], rows: list[dict[str, Any]], kind:
     """Between the best of the thesis's strategies (0%) and the worst (100%): mean and standard deviation."""
     figure, (place,) = axes(title, "0%: best plan of a workload, 100%: worst", "", width=5.2, height=3.8)
     means, deviations = ([row[f"{kind}_{what}"] for row in rows] for what in ("quality", "deviation"))
-    colours = ["C1" if row["strategy"] == OURS else "C0" for row in rows]
+    colours = ["C1" if row["strategy"] == WEFT_STRATEGY else "C0" for row in rows]
     place.barh(names, means, xerr=deviations, color=colours, error_kw={"ecolor": "#555555", "capsize": 2})
     place.axvline(0, color="#888888", linewidth=0.8)
     place.invert_yaxis()
@@ -188,7 +197,7 @@ def draw_quality(title: str, names: list[str], rows: list[dict[str, Any]], kind:
 
 
 def draw_nodes(names: list[str], rows: list[dict[str, Any]]) -> Figure:
-    """What each of four nodes has to do, the busiest first."""
+    """Draw the work of each of four nodes, the busiest first."""
     title = "Figure 41: costs per node in a 4-node system"
     figure, (place,) = axes(title, "", "operations per second", width=7.0, height=3.8)
     nodes = len(rows[0]["node_costs"])

@@ -17,13 +17,14 @@ import pyarrow as pa
 from rich.table import Table
 
 import weft
-from weft.bench import Progress, Result
-from weft.cost import constants
-from weft.engine.compile import compile_plan
-from weft.local import LocalRun
-from weft.optimize.workload import Workload
-from weft.plan import Plan
-from weft.query import Aggregate, Column
+from lab.planning.workload import Workload
+from weft.cli.bench import BenchmarkResult, Progress
+from weft.local.run import LocalRun
+from weft.model.expression import Column
+from weft.model.query import Aggregate
+from weft.operators.windows.compile import compile_plan
+from weft.planning.cost import constants
+from weft.planning.plan import Plan
 
 STRATEGIES = ("share-all", "weave-share", "triweave", "no-share")
 PAPER = {"weave-share": 0.31, "triweave": 0.14}
@@ -33,7 +34,7 @@ GROUPS = 10
 TRIES = 4
 
 
-def run(quick: bool, progress: Progress) -> Result:
+def run(quick: bool, progress: Progress) -> BenchmarkResult:
     """Plan each workload by each strategy, and run the plan."""
     works = [
         Workload(queries, longest, overlap, rate, seed=number)
@@ -51,11 +52,11 @@ def run(quick: bool, progress: Progress) -> Result:
         "Nanoseconds of one core per second of stream. Actual: CPU time of a stream less that of its first "
         "tenth, over the seconds between, the fewest of several tries; planning and starting are not in it."
     ]
-    return Result("estimated-vs-actual", rows, figures(rows), notes)
+    return BenchmarkResult("estimated-vs-actual", rows, figures(rows), notes)
 
 
 def measure(work: Workload, strategy: str, seconds: int) -> dict[str, Any]:
-    """What a plan should cost per second of stream, and does."""
+    """Return the estimated and the actual cost of a plan per second of stream."""
     queries = [replace(query, aggregates=(SUM,), group_by=("k",)) for query in work.as_queries()]
     plan = weft.plan(
         queries,
@@ -130,7 +131,7 @@ def figures(rows: list[dict[str, Any]]) -> dict[str, float]:
     }
 
 
-def render(result: Result) -> Table:
+def render(result: BenchmarkResult) -> Table:
     """The table as printed."""
     shown = Table(
         title="Nanoseconds per second of stream", caption="Thesis: 31% off for Weave Share, 14% for TriWeave"
@@ -155,7 +156,7 @@ def render(result: Result) -> Table:
     return shown
 
 
-def draw(result: Result, folder: Path) -> list[Path]:
+def draw(result: BenchmarkResult, folder: Path) -> list[Path]:
     """Estimated over actual, a mark for each plan (figures 47 and 48)."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure

@@ -18,19 +18,19 @@ from _plots import MARKERS, axes, legend, save, spread
 from rich.console import Group
 from rich.table import Table
 
-from weft.bench import Progress, Result
-from weft.optimize.counted import Counted, EdgeSets, find_sets, weave_sets
-from weft.optimize.planner import make_price
-from weft.optimize.problem import Problem
-from weft.optimize.weaving import weave_classes
-from weft.optimize.workload import Workload
+from lab.planning.workload import Workload
+from weft.cli.bench import BenchmarkResult, Progress
+from weft.planning.counted import CountedEdges, EdgeSets, find_sets, weave_sets
+from weft.planning.planner import make_price
+from weft.planning.problem import Problem
+from weft.planning.weaving import weave_classes
 from weft.slicing import Progression
 from weft.slicing.count import COUNTERS, Unaffordable, bitset
 
-NORMAL = Workload(queries=1000, longest=1000, overlap=10)
+BASE_WORKLOAD = Workload(queries=1000, longest=1000, overlap=10)
 SWEEPS: dict[str, tuple[Workload, str, tuple[float, ...]]] = {
     "queries": (
-        replace(NORMAL, rate=0.002, skew=0.5),
+        replace(BASE_WORKLOAD, rate=0.002, skew=0.5),
         "queries",
         (100, 550, 1000, 10_000, 100_000, 1_000_000),
     ),
@@ -63,7 +63,7 @@ THEIR_MEMORY = 8 * 96 << 30
 """Bits in the 96 GB of the thesis's machine."""
 TREES = {100.0: 71, 400.0: 29, 900.0: 15, 10_000.0: 4, 100_000.0: 1, 1_000_000.0: 1}
 """Shein 2019, section 5.4.2.3: trees by rate."""
-DIVERSE = ("longest", "overlap")
+DIVERSE_SWEEPS = ("longest", "overlap")
 NAMES = {
     "bitset": "bit set",
     "f1": "F1",
@@ -81,7 +81,7 @@ NOTES = [
 ]
 
 
-def run(quick: bool, progress: Progress) -> Result:
+def run(quick: bool, progress: Progress) -> BenchmarkResult:
     """Weave every point of every sweep with every counter, each within a limit of seconds."""
     limit, longest = (1.0, 1 << 32) if quick else (60.0, THEIR_MEMORY)
     sweeps = {
@@ -97,20 +97,20 @@ def run(quick: bool, progress: Progress) -> Result:
     rows += [count_primes(n, longest) for n in (5, 10, 13, 15)]
     progress("done", len(points), len(points))
     notes = [f"Each counter had {limit:g} s of CPU per point.", *NOTES]
-    return Result("f1", rows, figures(rows), [note.format(longest=longest) for note in notes])
+    return BenchmarkResult("f1", rows, figures(rows), [note.format(longest=longest) for note in notes])
 
 
 def warm_up() -> None:
     """Compile every kernel, and make F1+Opt's tables of gcds, before anything is timed."""
     for size in range(2, 13):
         COUNTERS["f1-opt"]([Progression((1 << size) - 1, 0), Progression(1 << size - 1, 0)])
-    problem = made(Workload(10, 12, 4))
+    problem = problem_of(Workload(10, 12, 4))
     weave_classes(problem)
     for counter in COUNTERS:
         weave_sets(problem, find_sets(problem, counter))
 
 
-def made(work: Workload) -> Problem:
+def problem_of(work: Workload) -> Problem:
     """The problem of a workload."""
     windows = work.windows()
     return Problem.of(windows, make_price(windows, "pairs", work.rate, "separate"), "recompute")
@@ -134,13 +134,13 @@ class Timed:
 
 def measure(name: str, work: Workload, value: float, limit: float, longest: int) -> dict[str, Any]:
     """Seconds per counter, of weaving and of counting alone; none where it gave up, and then why and when."""
-    problem = made(work)
+    problem = problem_of(work)
     row: dict[str, Any] = {"sweep": name, "value": value, "classes": len(problem)}
     row |= {"gave_up": {}, "spent": {}, "counting": {}}
     for counter in COUNTERS:
         sets = find_sets(problem, counter)
         if counter == "bitset":
-            sets = Counted(problem, partial(bitset, longest=longest))
+            sets = CountedEdges(problem, partial(bitset, max_bits=longest))
         timed = Timed(sets)
         start = time.process_time()
         try:
@@ -167,7 +167,7 @@ def count_primes(n: int, longest: int) -> dict[str, Any]:
     row: dict[str, Any] = {"sweep": "primes", "value": n, "classes": n, "trees": 1, "table": None}
     row |= {"gave_up": {}, "spent": {}, "counting": {}}
     answers = set()
-    for counter, count in (COUNTERS | {"bitset": partial(bitset, longest=longest)}).items():
+    for counter, count in (COUNTERS | {"bitset": partial(bitset, max_bits=longest)}).items():
         start = time.perf_counter()
         try:
             answers.add(count(edges))
@@ -184,7 +184,7 @@ def count_primes(n: int, longest: int) -> dict[str, Any]:
 def ratios(rows: list[dict[str, Any]], slow: str, fast: str, *sweeps: str, kind: str = "") -> list[float]:
     """Time of one counter over another's at the points of sweeps: where both finished, of ``kind`` counting
     or of weaving; or at least, from what the slow one had spent when it gave up."""
-    found = []
+    values = []
     for row in rows:
         slower, faster = (row["counting"] if kind == "counting" else row).get(slow), row[fast]
         if kind == "counting":
@@ -192,18 +192,18 @@ def ratios(rows: list[dict[str, Any]], slow: str, fast: str, *sweeps: str, kind:
         if kind == "at least":
             slower = row["spent"][slow]
         if row["sweep"] in sweeps and slower and faster:
-            found.append(slower / faster)
-    return found or [float("nan")]
+            values.append(slower / faster)
+    return values or [float("nan")]
 
 
 def figures(rows: list[dict[str, Any]]) -> dict[str, float]:
     """The few ratios that sum the table up."""
     every = tuple(SWEEPS)
-    counted = ratios(rows, "f1", "merged-f1", *DIVERSE, kind="counting")
-    both = [
+    counted = ratios(rows, "f1", "merged-f1", *DIVERSE_SWEEPS, kind="counting")
+    counting = [
         r["counting"]
         for r in rows
-        if r["sweep"] in DIVERSE and r["f1"] is not None and r["merged-f1"] is not None
+        if r["sweep"] in DIVERSE_SWEEPS and r["f1"] is not None and r["merged-f1"] is not None
     ]
     return {
         "bitset_over_f1_max": max(ratios(rows, "bitset", "f1", *every)),
@@ -214,12 +214,12 @@ def figures(rows: list[dict[str, Any]]) -> dict[str, float]:
             ratios(rows, "bitset", "merged-f1", *every, kind="at least")
         ),
         "f1_over_f1_opt_mean": float(np.mean(ratios(rows, "f1", "f1-opt", *every))),
-        "f1_over_merged_f1_diverse_mean": float(np.mean(ratios(rows, "f1", "merged-f1", *DIVERSE))),
-        "f1_over_merged_f1_diverse_max": max(ratios(rows, "f1", "merged-f1", *DIVERSE)),
+        "f1_over_merged_f1_diverse_mean": float(np.mean(ratios(rows, "f1", "merged-f1", *DIVERSE_SWEEPS))),
+        "f1_over_merged_f1_diverse_max": max(ratios(rows, "f1", "merged-f1", *DIVERSE_SWEEPS)),
         "f1_over_merged_f1_counting_mean": float(np.mean(counted)),
         "f1_over_merged_f1_counting_max": max(counted),
-        "f1_over_merged_f1_counting_sum": sum(c["f1"] for c in both)
-        / (sum(c["merged-f1"] for c in both) or 1),
+        "f1_over_merged_f1_counting_sum": sum(c["f1"] for c in counting)
+        / (sum(c["merged-f1"] for c in counting) or 1),
         "f1_over_merged_f1_primes_max": max(ratios(rows, "f1", "merged-f1", "primes")),
         "points_finished_bitset": float(np.mean([r["bitset"] is not None for r in rows])),
         "points_finished_f1": float(np.mean([r["f1"] is not None for r in rows])),
@@ -227,7 +227,7 @@ def figures(rows: list[dict[str, Any]]) -> dict[str, float]:
     }
 
 
-def render(result: Result) -> Group:
+def render(result: BenchmarkResult) -> Group:
     """The table as printed, and what the thesis has beside it."""
     shown = Table(title="CPU seconds to weave; where a counter gave up: why, after how long")
     for heading in ("sweep", "value", "classes", "trees", *COUNTERS, "table"):
@@ -263,7 +263,7 @@ def thesis(rows: list[dict[str, Any]]) -> list[tuple[str, object, object]]:
     return lines
 
 
-def draw(result: Result, folder: Path) -> list[Path]:
+def draw(result: BenchmarkResult, folder: Path) -> list[Path]:
     """One plot per sweep, as figures 35-39: seconds by counter, and where the thesis's bit set stopped."""
     figures = {}
     for sweep in dict.fromkeys(row["sweep"] for row in result.rows):
@@ -285,7 +285,7 @@ def draw(result: Result, folder: Path) -> list[Path]:
 
 
 def draw_counter(place: Any, rows: list[dict[str, Any]], counter: str, name: str, number: int) -> None:
-    """Its seconds where it finished; where it gave up, a cross at the top."""
+    """Draw a counter's seconds where it finished; where it gave up, a cross at the top."""
     done = [(row["value"], max(row[counter], 1e-6)) for row in rows if row[counter] is not None]
     ended = [row["value"] for row in rows if counter in row["gave_up"]]
     if done:

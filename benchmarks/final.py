@@ -18,30 +18,30 @@ from _final.clock import slide_nanoseconds
 from _final.memory import peak_memory
 from _final.operations import contestants, usual_operation
 from _final.oracle import compile_oracles
-from _final.ratios import AGAINST_C, ALL, LATENCY, MANY, MEMORY, ONE, Rows, figures
+from _final.ratios import AGAINST_C, ALL_QUERIES, LATENCY, MANY_QUERIES, MEMORY, ONE_QUERY, Rows, figures
 from _final.tables import PERCENTILES, render
-from _final.throughput import BATCH, SINGLE, Effort, compare, slides, stream
+from _final.throughput import IN_BATCHES, SLIDE_BY_SLIDE, Effort, compare, slides, stream
 
-from weft.bench import Progress, Result, folder
+from weft.cli.bench import BenchmarkResult, Progress, folder
 from weft.final import TECHNIQUES
 
 __all__ = ["draw", "render", "run"]
 
 PLOTS = importlib.util.find_spec("matplotlib") is not None
 
-QUERIES, WIDEST = (1, 4, 16, 64), 32768
+QUERIES, MAX_WINDOW_VALUES = (1, 4, 16, 64), 32768
 C_WINDOWS = (4, 64, 1024, 32768)
 LATENCY_WINDOW, LATENCY_SLIDES = 1024, 100_000
 READINGS = folder().parents[1] / "shared" / "data" / "DEBS2012-small.txt"
 
 
-def run(quick: bool, progress: Progress) -> Result:
+def run(quick: bool, progress: Progress) -> BenchmarkResult:
     """Every part in turn; the answers of all techniques are compared on the way."""
     effort = Effort(tries=2, patience=0.1) if quick else Effort(tries=5, patience=1.5)
     parts = {
-        ONE: lambda: one_query(range(0, 21, 4) if quick else range(21), effort),
-        ALL: lambda: all_queries(range(0, 11, 5) if quick else range(11), effort),
-        MANY: lambda: many_queries(effort),
+        ONE_QUERY: lambda: one_query(range(0, 21, 4) if quick else range(21), effort),
+        ALL_QUERIES: lambda: all_queries(range(0, 11, 5) if quick else range(11), effort),
+        MANY_QUERIES: lambda: many_queries(effort),
         AGAINST_C: lambda: against_c(replace(effort, tries=3 * effort.tries)),
         LATENCY: lambda: latency(12 if quick else 40),
         MEMORY: lambda: memory(64 if quick else 4096),
@@ -51,23 +51,23 @@ def run(quick: bool, progress: Progress) -> Result:
         progress(name, at, len(parts))
         rows += measure()
     progress("done", len(parts), len(parts))
-    return Result("final", rows, figures(rows), notes(rows))
+    return BenchmarkResult("final", rows, figures(rows), notes(rows))
 
 
 def one_query(exponents: Iterable[int], effort: Effort) -> Rows:
     """Million slides per second for one window of 2^0 to 2^20 values (figures 16, 23 and 24)."""
-    return sweep(ONE, {2**e: [2**e] for e in exponents}, ("sum", "max"), effort)
+    return sweep(ONE_QUERY, {2**e: [2**e] for e in exponents}, ("sum", "max"), effort)
 
 
 def all_queries(exponents: Iterable[int], effort: Effort) -> Rows:
     """The same for all windows of 1 to n values at once (figures 17, 25 and 26)."""
-    return sweep(ALL, {2**e: list(range(1, 2**e + 1)) for e in exponents}, ("sum", "max"), effort)
+    return sweep(ALL_QUERIES, {2**e: list(range(1, 2**e + 1)) for e in exponents}, ("sum", "max"), effort)
 
 
 def many_queries(effort: Effort) -> Rows:
     """The same for 1 to 64 windows of up to 32,768 values (SlideSide's figures 3a and 3b)."""
-    windows = {q: np.random.default_rng(q).integers(1, WIDEST + 1, q).tolist() for q in QUERIES}
-    return sweep(MANY, windows, ("sum", "min"), effort, left_out=("recompute",))
+    windows = {q: np.random.default_rng(q).integers(1, MAX_WINDOW_VALUES + 1, q).tolist() for q in QUERIES}
+    return sweep(MANY_QUERIES, windows, ("sum", "min"), effort, left_out=("recompute",))
 
 
 def sweep(
@@ -82,7 +82,7 @@ def sweep(
     rows = []
     for operation in operations:
         contest = slides(operation, (n for n in contestants(operation) if n not in left_out))
-        for mode in (BATCH, SINGLE):
+        for mode in (IN_BATCHES, SLIDE_BY_SLIDE):
             # What drops out of the contest at one point, for being too slow, stays out.
             rates = dict.fromkeys(contest, 10.0)
             for point, windows in points.items():
@@ -105,7 +105,7 @@ def against_c(effort: Effort) -> Rows:
                 row: dict[str, Any] = {"part": AGAINST_C, "operation": operation, "n": window}
                 for name in plain:
                     both = {"kernel": kernels[name], "C": plain[name]}
-                    rates[name] = compare(both, values, [window], BATCH, effort, rates[name])
+                    rates[name] = compare(both, values, [window], IN_BATCHES, effort, rates[name])
                     row[name] = rates[name]["C"] / rates[name]["kernel"]
                 rows.append(row)
     return rows
@@ -140,7 +140,7 @@ def memory(widest: int) -> Rows:
     ]
 
 
-def draw(result: Result, folder: Path) -> list[Path]:
+def draw(result: BenchmarkResult, folder: Path) -> list[Path]:
     """Write the plots, where matplotlib is installed; the files."""
     if not PLOTS:
         return []
@@ -150,16 +150,16 @@ def draw(result: Result, folder: Path) -> list[Path]:
 
 
 def notes(rows: Rows) -> list[str]:
-    """What is measured, and what was not."""
-    said = [
+    """Return notes on what is measured, and what was not."""
+    lines = [
         "batch: answers written in blocks of about 1000 slides; slide by slide: each before the next value.",
         "Latency: the time between two answers, by the cycle counter; mean of the middle half of tries.",
     ]
     parts = {row["part"] for row in rows}
     if AGAINST_C not in parts:
-        said.append("Without gcc no kernel was held against C.")
+        lines.append("Without gcc no kernel was held against C.")
     if LATENCY not in parts:
-        said.append("Without the DEBS 2012 readings in ../shared/data no latency was measured.")
+        lines.append("Without the DEBS 2012 readings in ../shared/data no latency was measured.")
     if not PLOTS:
-        said.append("Without matplotlib there are no plots.")
-    return said
+        lines.append("Without matplotlib there are no plots.")
+    return lines

@@ -18,25 +18,26 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from _papers import beside
+from _timing import fewest
 from rich.console import Group
 from rich.table import Table
 
 import weft
-from weft.bench import Progress, Result, fewest
-from weft.files import Chunk
-from weft.files.chunk import END
-from weft.joins.baselines import STRATEGIES
-from weft.joins.chain import Chain
-from weft.joins.clock import Clock, Timed
-from weft.joins.member import Member, member
-from weft.joins.program import compile_joins
-from weft.joins.rates import Costs, assumed
-from weft.joins.shape import cpu_opt, mem_opt, priced
-from weft.query import JoinQuery
+from lab.joins.baselines import STRATEGIES
+from weft.cli.bench import BenchmarkResult, Progress
+from weft.io.files import Chunk
+from weft.model.instants import END_OF_TIME
+from weft.model.join import JoinQuery
+from weft.operators.joins.chain import Chain
+from weft.operators.joins.clock import Clock, OrderedRows
+from weft.operators.joins.program import compile_joins
+from weft.planning.joins.member import Member, member
+from weft.planning.joins.rates import ChainCosts, assumed
+from weft.planning.joins.shape import cpu_opt, mem_opt, priced
 
 WINDOWS = {"mostly small": (5, 10, 30), "uniform": (10, 20, 30), "mostly large": (20, 25, 30)}
 SELECTIONS, JOINS = (0.2, 0.5, 0.8), (0.025, 0.1, 0.4)
-TWELVE: dict[str, Callable[[int], list[float]]] = {
+MANY_WINDOWS: dict[str, Callable[[int], list[float]]] = {
     "uniform": lambda n: [30 * (k + 1) / n for k in range(n)],
     "mostly small": lambda n: [10 * (k + 1) / (n - 2) for k in range(n - 2)] + [20, 30],
     "small-large": lambda n: (
@@ -57,12 +58,12 @@ class Setting:
     rate: float
 
 
-def run(quick: bool, progress: Progress) -> Result:
+def run(quick: bool, progress: Progress) -> BenchmarkResult:
     """Sections 8.2 and 8.3."""
     rates, seconds, tries = ((100.0,), 36, 1) if quick else ((50.0, 100.0, 200.0), 90, 2)
     settings = [Setting(w, s, j, rate) for rate in rates for w, s, j in _settings()]
     counts = (12, 24) if quick else (12, 24, 36)
-    chains = list(product(TWELVE, counts, rates[-1:]))
+    chains = list(product(MANY_WINDOWS, counts, rates[-1:]))
     compare_strategies(settings[0], 3, 1)  # so that nobody pays for what is compiled or loaded once
     rows: list[dict[str, Any]] = []
     for number, setting in enumerate(settings):
@@ -77,7 +78,7 @@ def run(quick: bool, progress: Progress) -> Result:
         f"One slice costs as much per row as probing {costs.system:,.0f} rows, one more window to route to "
         f"{costs.route:.2f} (measured).",
     ]
-    return Result("join", rows, figures(rows), notes)
+    return BenchmarkResult("join", rows, figures(rows), notes)
 
 
 def _settings() -> list[tuple[str, float, float]]:
@@ -104,29 +105,29 @@ def stream(rate: float, seconds: int, seed: int) -> list[pa.Table]:
 
 def queries(windows: Sequence[float], selections: Sequence[float | None], join: float) -> list[Member]:
     """Joins of a and b in these windows, each with its selection on a."""
-    found = []
+    members = []
     for number, (window, selection) in enumerate(zip(windows, selections)):
         where = f"(a.r + b.r) % 1000 < {round(1000 * join)}"
         where += "" if selection is None else f" AND a.s < {selection}"
         span = f"[RANGE '{round(window * SECOND)} us']"
         (query,) = weft.sql(f"SELECT a.r, b.r AS q FROM a {span}, b {span} WHERE {where}")
         assert isinstance(query, JoinQuery)
-        found.append(member(query.renamed(f"q{number}")))
-    return found
+        members.append(member(query.renamed(f"q{number}")))
+    return members
 
 
 def feed(joined: Any, steps: Sequence[tuple[pa.Table, pa.Table]]) -> dict[str, float]:
     """Run to the end; processor seconds, results, and rows kept (the mean of the last quarter)."""
-    clocks, kept, results = [Clock("ts"), Clock("ts")], [], 0
+    clocks, state_rows, results = [Clock("ts"), Clock("ts")], [], 0
     began = time.process_time()
     for step in steps:
-        timed: list[Timed] = [clock.admit(Chunk(table), now=0)[0] for clock, table in zip(clocks, step)]
-        found = joined.step(timed, [clock.watermark for clock in clocks])
-        results += sum(table.num_rows for table in found.values())
-        kept.append(joined.state_rows)
-    results += sum(table.num_rows for table in joined.step([None, None], [END, END]).values())
+        timed: list[OrderedRows] = [clock.admit(Chunk(table), now=0)[0] for clock, table in zip(clocks, step)]
+        tables = joined.step(timed, [clock.watermark for clock in clocks])
+        results += sum(table.num_rows for table in tables.values())
+        state_rows.append(joined.state_rows)
+    results += sum(table.num_rows for table in joined.step([None, None], [END_OF_TIME, END_OF_TIME]).values())
     seconds = time.process_time() - began
-    return {"seconds": seconds, "results": results, "rows": mean(kept[-(len(kept) // 4) :])}
+    return {"seconds": seconds, "results": results, "rows": mean(state_rows[-(len(state_rows) // 4) :])}
 
 
 def compare_strategies(setting: Setting, seconds: int, tries: int) -> list[dict[str, Any]]:
@@ -135,14 +136,14 @@ def compare_strategies(setting: Setting, seconds: int, tries: int) -> list[dict[
     members = queries(windows, (None, setting.selection, setting.selection), setting.join)
     steps = list(zip(stream(setting.rate, seconds, 1), stream(setting.rate, seconds, 2)))
     schemas = dict.fromkeys(TIMES, steps[0][0].schema)
-    found: dict[str, dict[str, float]] = {}
+    runs: dict[str, dict[str, float]] = {}
     rounds = []
     for _ in range(tries):
         for name, strategy in STRATEGIES.items():
-            found[name] = feed(strategy(members, schemas, TIMES), steps)
-            rounds.append({name: found[name]["seconds"]})
-    if len({one["results"] for one in found.values()}) > 1:
-        raise AssertionError(f"the strategies disagree: {found}")
+            runs[name] = feed(strategy(members, schemas, TIMES), steps)
+            rounds.append({name: runs[name]["seconds"]})
+    if len({run["results"] for run in runs.values()}) > 1:
+        raise AssertionError(f"the strategies disagree: {runs}")
     best = fewest(rounds)
     return [
         {
@@ -152,9 +153,9 @@ def compare_strategies(setting: Setting, seconds: int, tries: int) -> list[dict[
             "join": setting.join,
             "rate": setting.rate,
             "strategy": name,
-            "rows": found[name]["rows"],
-            "service_rate": found[name]["results"] / best[name],
-            "results": found[name]["results"],
+            "rows": runs[name]["rows"],
+            "service_rate": runs[name]["results"] / best[name],
+            "results": runs[name]["results"],
         }
         for name in STRATEGIES
     ]
@@ -165,11 +166,11 @@ def chain_of(members: Sequence[Member], ends: list[list[int]], schema: pa.Schema
     return Chain(compile_joins(members, dict.fromkeys(TIMES, schema), TIMES), ends)
 
 
-def calibrate(rate: float, seconds: int) -> Costs:
-    """What a slice, and a window to route to, cost here in rows probed: from chains that differ in one."""
+def calibrate(rate: float, seconds: int) -> ChainCosts:
+    """Measure the cost of a slice and of a window to route to, in rows probed."""
     steps = list(zip(stream(rate, seconds, 1), stream(rate, seconds, 2)))
     schema, count = steps[0][0].schema, 12
-    many = queries(TWELVE["uniform"](count), [None] * count, 0.025)
+    many = queries(MANY_WINDOWS["uniform"](count), [None] * count, 0.025)
     one = [[30 * SECOND], [30 * SECOND]]
     rounds = [
         {
@@ -184,14 +185,14 @@ def calibrate(rate: float, seconds: int) -> Costs:
     probe = took["alone"] / probes
     system = max(0.0, took["sliced"] - took["routed"]) / (2 * rate * seconds * (count - 1)) / probe
     route = max(0.0, took["routed"] - took["alone"]) / (probes * 0.025 * (count - 1)) / probe
-    return Costs(purge=0.0, route=route, system=system)
+    return ChainCosts(purge=0.0, route=route, system=system)
 
 
 def compare_chains(
-    windows: str, count: int, rate: float, seconds: int, tries: int, costs: Costs
+    windows: str, count: int, rate: float, seconds: int, tries: int, costs: ChainCosts
 ) -> dict[str, Any]:
     """Section 8.3: the chain with a slice per window against the one with the least work."""
-    members = queries(TWELVE[windows](count), [None] * count, 0.025)
+    members = queries(MANY_WINDOWS[windows](count), [None] * count, 0.025)
     steps = list(zip(stream(rate, seconds, 1), stream(rate, seconds, 2)))
     rates = assumed(members, rate, 0.025)
     schema = steps[0][0].schema
@@ -227,25 +228,25 @@ def figures(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
         key = (row["windows"], row["selection"], row["join"], row["rate"])
         by_setting.setdefault(key, {})[row["strategy"]] = row
     saved, faster = [], []
-    found: dict[str, list[float]] = {}
+    by_rival: dict[str, list[float]] = {}
     for one in by_setting.values():
-        mine, rivals = one["state-slice"], [one["pull-up"], one["push-down"]]
-        saved.append(1 - mine["rows"] / min(r["rows"] for r in rivals))
-        faster.append(mine["service_rate"] / max(r["service_rate"] for r in rivals))
+        sliced, rivals = one["state-slice"], [one["pull-up"], one["push-down"]]
+        saved.append(1 - sliced["rows"] / min(r["rows"] for r in rivals))
+        faster.append(sliced["service_rate"] / max(r["service_rate"] for r in rivals))
         for name in ("pull-up", "push-down", "isolated"):
             rival = name.replace("-", "_")
-            found.setdefault(f"memory_saved_over_{rival}_max", []).append(
-                1 - mine["rows"] / one[name]["rows"]
+            by_rival.setdefault(f"memory_saved_over_{rival}_max", []).append(
+                1 - sliced["rows"] / one[name]["rows"]
             )
-            gain = mine["service_rate"] / one[name]["service_rate"]
-            found.setdefault(f"service_rate_over_{rival}_max", []).append(gain)
+            gain = sliced["service_rate"] / one[name]["service_rate"]
+            by_rival.setdefault(f"service_rate_over_{rival}_max", []).append(gain)
     chosen = {
         "memory_saved_min": min(saved),
         "memory_saved_mean": mean(saved),
         "memory_saved_max": max(saved),
         "service_rate_over_better_min": min(faster),
         "service_rate_over_better_max": max(faster),
-        **{name: max(values) for name, values in found.items()},
+        **{name: max(values) for name, values in by_rival.items()},
     }
     for row in rows:
         if row["part"] == "chains":
@@ -254,7 +255,7 @@ def figures(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
     return chosen
 
 
-def render(result: Result) -> Group:
+def render(result: BenchmarkResult) -> Group:
     """Rows kept and service rate of every strategy, the chains of 8.3, and the thesis' numbers beside."""
     names = list(STRATEGIES)
     tables = []

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from rich.table import Table
 
 import weft
-from weft.bench import Progress, Result, stopwatch
+from weft.cli.bench import BenchmarkResult, Progress, stopwatch
 from weft.errors import JobError
 from weft.sinks import MemorySink
 
@@ -65,7 +65,7 @@ def joins(count: int) -> list[Join]:
     return [Join(f"j{n}", (5 + 5 * (n % 8), 5 + 3 * (n % 5)), 100 * (n % 8)) for n in range(count)]
 
 
-def run(quick: bool, progress: Progress) -> Result:
+def run(quick: bool, progress: Progress) -> BenchmarkResult:
     """Measure both sides at every N; raise if they disagree."""
     rows, files = (QUICK_ROWS, QUICK_FILES) if quick else (ROWS, FILES)
     spark = weft.session("local[*]", {"spark.driver.memory": "4g"})
@@ -81,15 +81,15 @@ def run(quick: bool, progress: Progress) -> Result:
         native.answers(joins(1))  # both sides warm
         shared(folder, [j.weft_sql() for j in joins(1)])
         for at, count in enumerate(COUNTS):
-            asked = joins(count)
+            batch = joins(count)
             progress(f"weft, N = {count}", 1 + 2 * at, steps)
             with stopwatch() as weft_seconds:
-                mine = shared(folder, [j.weft_sql() for j in asked])
+                weft_answers = shared(folder, [j.weft_sql() for j in batch])
             progress(f"native, N = {count}", 2 + 2 * at, steps)
             with stopwatch() as native_seconds:
-                theirs = native.answers(asked)
-            agree(mine, theirs)
-            results = sum(number for number, _ in mine.values())
+                native_answers = native.answers(batch)
+            agree(weft_answers, native_answers)
+            results = sum(number for number, _ in weft_answers.values())
             table.append(
                 {"joins": count, "weft": weft_seconds(), "native": native_seconds(), "results": results}
             )
@@ -97,15 +97,15 @@ def run(quick: bool, progress: Progress) -> Result:
         band = Join("band", (2, 2), 0)
         condition = "abs(a.x - b.x) < 2"
         with stopwatch() as seconds:
-            found = shared(folder, [band.weft_sql(condition)])
+            band_answers = shared(folder, [band.weft_sql(condition)])
         refusal = native.refusal(band, condition)
-    table.append({"joins": "band", "weft": seconds(), "native": None, "results": found["band"][0]})
+    table.append({"joins": "band", "weft": seconds(), "native": None, "results": band_answers["band"][0]})
     notes = [f"{rows:,} rows of each stream in {files} files.", f"Native Spark, band join: {refusal}"]
-    return Result("join-spark", table, figures(table), notes)
+    return BenchmarkResult("join-spark", table, figures(table), notes)
 
 
 def figures(table: list[dict[str, Any]]) -> dict[str, float]:
-    """How many times faster weft is, at each N that both sides can run."""
+    """Return how many times faster weft is, at each N that both sides can run."""
     return {f"native_over_weft_{r['joins']}": r["native"] / r["weft"] for r in table if r["native"]}
 
 
@@ -161,16 +161,16 @@ class Native:
             frame = reader.option("maxFilesPerTrigger", 1).parquet(place)
             frame.withWatermark("ts", LATENESS).createOrReplaceTempView(stream)
 
-    def answers(self, asked: list[Join]) -> dict[str, Summary]:
+    def answers(self, batch: list[Join]) -> dict[str, Summary]:
         """The answers of all joins, kept in memory."""
         with tempfile.TemporaryDirectory(dir=self.folder) as checkpoints:
-            running = [self._start(j.spark_sql(), j.name, checkpoints) for j in asked]
+            running = [self._start(j.spark_sql(), j.name, checkpoints) for j in batch]
             for query in running:
                 query.awaitTermination()
-            return {j.name: summary(self.spark.table(j.name).toArrow()) for j in asked}
+            return {j.name: summary(self.spark.table(j.name).toArrow()) for j in batch}
 
     def refusal(self, join: Join, condition: str) -> str:
-        """What Spark says to a join without an equality."""
+        """Return Spark's error on a join without an equality."""
         with tempfile.TemporaryDirectory(dir=self.folder) as checkpoints:
             try:
                 self._start(join.spark_sql(condition), join.name, checkpoints).awaitTermination()
@@ -190,14 +190,16 @@ def summary(table: pa.Table) -> Summary:
     return table.num_rows, (pc.sum(pc.bit_wise_and(both, (1 << 40) - 1)).as_py() or 0)
 
 
-def agree(mine: dict[str, Summary], theirs: dict[str, Summary]) -> None:
+def agree(weft_answers: dict[str, Summary], native_answers: dict[str, Summary]) -> None:
     """Raise unless both sides have the same results of every join."""
-    for name, found in mine.items():
-        if theirs[name] != found or not found[0]:
-            raise JobError(f"weft and native Spark disagree on {name}: {found} against {theirs[name]}")
+    for name, answer in weft_answers.items():
+        if native_answers[name] != answer or not answer[0]:
+            raise JobError(
+                f"weft and native Spark disagree on {name}: {answer} against {native_answers[name]}"
+            )
 
 
-def render(result: Result) -> Table:
+def render(result: BenchmarkResult) -> Table:
     """The table as printed."""
     table = Table(title="Seconds for N joins of two streams (in brackets: times faster than native Spark)")
     for heading in ("joins", "results", "native", "weft"):

@@ -1,4 +1,4 @@
-"""How long after a window's end its results reach the sink, with 64 queries at 100,000 rows a second.
+"""The delay of results at the sink after their window's end, with 64 queries at 100,000 rows a second.
 
 The rows come as time passes, and their event time is when they come: the watermark passes a window's end at
 that very moment of the clock. The latest event time of a step says when its rows were cut off. So a result's
@@ -25,19 +25,19 @@ from rich.console import Group
 from rich.table import Table
 
 import weft
-from weft.bench import Progress, Result
-from weft.engine.compile import compile_plan
-from weft.local import LocalRun
-from weft.local_stream import LocalStream
-from weft.progress import Progress as Step
-from weft.workload import sliding, text
+from weft.cli.bench import BenchmarkResult, Progress
+from weft.local.run import LocalRun
+from weft.local.stream import LocalStream
+from weft.operators.windows.compile import compile_plan
+from weft.runner.progress import Progress as Step
+from weft.testing.questions import sliding, text
 
 QUERIES, RATE, SYMBOLS = 64, 100_000, 500
 WARM_UP, SECONDS = 30.0, 90.0
 QUICK_WARM_UP, QUICK_SECONDS = 10.0, 10.0
 """From a stream's first step on: what is not counted, for windows fill, and what is."""
 
-LEAST = 4
+MIN_STEPS = 4
 """Steps that are counted, however slow they are."""
 
 TRIGGERS = {None: 0.0, "1 s": 1.0}
@@ -45,7 +45,7 @@ PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99)
 SPARK = {"spark.driver.memory": "2g", "spark.sql.streaming.numRecentProgressUpdates": "10000"}
 
 
-def run(quick: bool, progress: Progress) -> Result:
+def run(quick: bool, progress: Progress) -> BenchmarkResult:
     """Each engine with each trigger, one after the other."""
     warm_up, seconds = (QUICK_WARM_UP, QUICK_SECONDS) if quick else (WARM_UP, SECONDS)
     spark = weft.session("local[2]", SPARK)
@@ -61,7 +61,7 @@ def run(quick: bool, progress: Progress) -> Result:
         f"{RATE:,} trades of {SYMBOLS} symbols a second, {QUERIES} queries (range 6-9 s, slide 3-6 s), "
         f"{seconds:g} s per setting after {warm_up:g} s of warm-up."
     ]
-    return Result("latency", rows, figures(rows), notes)
+    return BenchmarkResult("latency", rows, figures(rows), notes)
 
 
 def questions() -> list[weft.Query]:
@@ -125,7 +125,7 @@ def in_process(watch: Watch, trigger: str | None) -> AbstractContextManager[Any]
 
 
 def at_intervals(arrivals: Iterator[Any], seconds: float) -> Iterator[Any]:
-    """What has come whenever the clock shows a multiple of so many seconds."""
+    """Yield what has come whenever the clock shows a multiple of so many seconds."""
     while True:
         time.sleep(seconds and seconds - time.time() % seconds)
         yield next(arrivals)
@@ -138,7 +138,7 @@ def watched(engine: Engine, trigger: str | None, warm_up: float, seconds: float)
         while not watch.steps and stream.is_active:
             time.sleep(0.01)
         since = time.time() + warm_up
-        while stream.is_active and (time.time() < since + seconds or len(watch.since(since)) < LEAST):
+        while stream.is_active and (time.time() < since + seconds or len(watch.since(since)) < MIN_STEPS):
             stream.await_done(0.1)
     return summed_up(watch, since) | spark_batches(stream, since)
 
@@ -176,30 +176,30 @@ def spread(seconds: Any) -> dict[str, float]:
 
 
 def spark_batches(stream: Any, since: float) -> dict[str, Any]:
-    """What Spark's batches since then took, its own logs and planning with them; nothing in-process."""
+    """Return the seconds of Spark's batches since then, with its logs and planning; nothing in-process."""
     if not hasattr(stream, "_query"):
         return {"batch": None}
-    batches = [each for each in stream._query.recentProgress if "addBatch" in each["durationMs"]]
+    batches = [report for report in stream._query.recentProgress if "addBatch" in report["durationMs"]]
     took = [
-        each["durationMs"]["triggerExecution"] / 1000
-        for each in batches
-        if datetime.datetime.fromisoformat(each["timestamp"]).timestamp() >= since
+        report["durationMs"]["triggerExecution"] / 1000
+        for report in batches
+        if datetime.datetime.fromisoformat(report["timestamp"]).timestamp() >= since
     ]
     return {"batch": spread(took)}
 
 
 def figures(rows: list[dict[str, Any]]) -> dict[str, float]:
     """By setting: seconds of the delay, and whether as many rows are answered as come."""
-    found = {}
+    values = {}
     for row in rows:
         name = f"{'spark' if row['where'] == 'Spark' else 'inprocess'}{'_1s' if row['trigger'] else ''}"
-        found |= {f"{name}_delay_{each}": row["delay"][each] for each in ("p50", "p99")}
-        found |= {f"{name}_step_{each}": row["step"][each] for each in ("p50", "p99", "max")}
-        found |= {f"{name}_{each}": row[each] for each in ("keeps_up", "backlog_growth")}
-    return found
+        values |= {f"{name}_delay_{quantity}": row["delay"][quantity] for quantity in ("p50", "p99")}
+        values |= {f"{name}_step_{quantity}": row["step"][quantity] for quantity in ("p50", "p99", "max")}
+        values |= {f"{name}_{quantity}": row[quantity] for quantity in ("keeps_up", "backlog_growth")}
+    return values
 
 
-def render(result: Result) -> Group:
+def render(result: BenchmarkResult) -> Group:
     """Milliseconds of steps and of delays, and whether each setting keeps up."""
     times = Table(title="Milliseconds: p50 / p99 / most")
     for heading in ("", "trigger", "step", "Spark's batch", "delay", "of it waiting", "of it working"):
@@ -230,7 +230,7 @@ def _times(spread: dict[str, float] | None) -> str:
     return " / ".join(f"{1000 * spread[each]:,.0f}" for each in ("p50", "p99", "max"))
 
 
-def draw(result: Result, folder: Path) -> list[Path]:
+def draw(result: BenchmarkResult, folder: Path) -> list[Path]:
     """The delay by the share of windows that have no longer one."""
     figure, (place,) = axes("From a window's end to its results in the sink", "percent of windows", "seconds")
     for row, marker in zip(result.rows, MARKERS):

@@ -22,9 +22,9 @@ import pyarrow as pa
 from rich.table import Table
 
 import weft
-from weft.bench import Progress, Result, stopwatch
-from weft.engine.compile import compile_plan
-from weft.local import LocalRun
+from weft.cli.bench import BenchmarkResult, Progress, stopwatch
+from weft.local.run import LocalRun
+from weft.operators.windows.compile import compile_plan
 
 KEYS, QUICK_KEYS = (10_000, 100_000, 1_000_000), (10_000, 100_000)
 MINUTES = 72
@@ -35,37 +35,39 @@ RANGES, SLIDES = (5, 10, 15, 30, 45, 60), (1, 2, 5, 10)
 """In minutes."""
 
 VALUES = ("sum(amount) AS total, count(*) AS payments", "max(amount) AS top", "avg(amount) AS mean")
-SPARSE = 15
-"""Minutes between two rows of a key in a sparse stream."""
+SPARSE_MINUTES = 15
+"""Time between two rows of a key in a sparse stream."""
 
 SCHEMA = pa.schema({"ts": pa.timestamp("us", "UTC"), "card": pa.int64(), "amount": pa.float64()})
 GOAL = 8 * 2**30
 
 
-def run(quick: bool, progress: Progress) -> Result:
+def run(quick: bool, progress: Progress) -> BenchmarkResult:
     """Each number of keys, dense and sparse, in a fresh process."""
-    settings = [(count, every) for every in (SPARSE, 1) for count in (QUICK_KEYS if quick else KEYS)]
+    settings = [(count, every) for every in (SPARSE_MINUTES, 1) for count in (QUICK_KEYS if quick else KEYS)]
     rows = []
     for number, (count, every) in enumerate(settings):
         progress(f"{kind(every)}, {count:,} keys", number, len(settings))
         rows.append(in_fresh_process(count, every, MINUTES))
     progress("done", len(settings), len(settings))
     notes = [f"{QUERIES} queries, {MINUTES} minutes of event time, a minute per batch."]
-    return Result("memory", rows, figures(rows), notes)
+    return BenchmarkResult("memory", rows, figures(rows), notes)
 
 
 def kind(every: int) -> str:
-    """What a stream is called in which each key has a row every so many minutes."""
+    """Return the name of a stream in which each key has a row every so many minutes."""
     return "dense" if every == 1 else "sparse"
 
 
 def in_fresh_process(keys: int, every: int, minutes: int) -> dict[str, Any]:
-    """What `measure` says in a process that does nothing else."""
+    """Return the figures of `measure` in a process that does nothing else."""
     command = [sys.executable, __file__, *map(str, (keys, every, minutes, QUERIES))]
-    said = subprocess.run(command, capture_output=True, text=True)
-    if said.returncode:
-        raise RuntimeError(f"{keys:,} keys: the process ended with {said.returncode}: {said.stderr[-2000:]}")
-    return json.loads(said.stdout)
+    process = subprocess.run(command, capture_output=True, text=True)
+    if process.returncode:
+        raise RuntimeError(
+            f"{keys:,} keys: the process ended with {process.returncode}: {process.stderr[-2000:]}"
+        )
+    return json.loads(process.stdout)
 
 
 def measure(keys: int, every: int, minutes: int, queries: int) -> dict[str, Any]:
@@ -130,17 +132,17 @@ def batches(keys: int, every: int, minutes: int) -> Iterator[pa.Table]:
 
 def figures(rows: list[dict[str, Any]]) -> dict[str, float]:
     """Gigabytes at the peak, rows and results per second with full state, peak over what the cells take."""
-    found = {}
+    values = {}
     for row in rows:
         name = f"{row['stream']}_{row['keys']}"
-        found[f"gigabytes_{name}"] = row["peak_bytes"] / 2**30
-        found[f"rows_per_second_{name}"] = row["rows_per_second"]
-        found[f"results_per_second_{name}"] = row["results_per_second"]
-        found[f"peak_over_state_{name}"] = (row["peak_bytes"] - row["empty_bytes"]) / row["state_bytes"]
-    return found
+        values[f"gigabytes_{name}"] = row["peak_bytes"] / 2**30
+        values[f"rows_per_second_{name}"] = row["rows_per_second"]
+        values[f"results_per_second_{name}"] = row["results_per_second"]
+        values[f"peak_over_state_{name}"] = (row["peak_bytes"] - row["empty_bytes"]) / row["state_bytes"]
+    return values
 
 
-def render(result: Result) -> Table:
+def render(result: BenchmarkResult) -> Table:
     """A row for each setting."""
     table = Table(title=f"Memory of one process (goal with 1,000,000 keys: {GOAL / 2**30:.0f} GB)")
     headings = ("", "keys", "rows", "results", "cells", "their MB", "before MB", "peak MB", "buckets")

@@ -24,22 +24,22 @@ from rich.table import Table
 from spark_native import Native
 
 import weft
-from weft.bench import Progress, Result, stopwatch
-from weft.generate import write_parquet
+from weft.cli.bench import BenchmarkResult, Progress, stopwatch
 from weft.sinks import MemorySink
-from weft.workload import Question, sliding, text
+from weft.testing import write_parquet
+from weft.testing.questions import Question, sliding, text
 
 COUNTS = (1, 4, 16, 64)
-MORE = (256, 1024)
+LARGE_COUNTS = (256, 1024)
 """Numbers of queries that only weft in one process is measured with."""
 
 ROWS, QUICK_ROWS = 10_000_000, 1_000_000
 RATE = 700.0
 TRIES = 3
-ENOUGH, QUICK_ENOUGH = 60.0, 20.0
-"""Seconds of one rival at one N after which the rest of its queries are scaled."""
+MAX_SECONDS, QUICK_MAX_SECONDS = 60.0, 20.0
+"""Time of one rival at one N after which the rest of its queries are scaled."""
 
-TOGETHER = 8
+MAX_STREAMS = 8
 """Streams that run at the same time: more would only wait for each other, and fewer could not be a sample."""
 
 SECOND = 1_000_000
@@ -48,7 +48,7 @@ Answers = Iterator[tuple[str, pa.Table]]
 
 @dataclass(frozen=True)
 class World:
-    """What all rivals work on: the file, a Spark session, a folder for checkpoints."""
+    """The world of all rivals: the file, a Spark session, a folder for checkpoints."""
 
     path: str
     folder: Path
@@ -113,14 +113,14 @@ def spark_batch(world: World, questions: list[Question]) -> Answers:
 def spark_streams(world: World, questions: list[Question]) -> Answers:
     """Streaming queries over the file and a last row far ahead, which closes the windows before it."""
     native = Native(world.spark, Path(world.path), world.folder)
-    for some in batched(questions, TOGETHER):
-        found: dict[str, list[pa.Table]] = {q.name: [] for q in some}
+    for batch in batched(questions, MAX_STREAMS):
+        tables_of: dict[str, list[pa.Table]] = {q.name: [] for q in batch}
 
-        def keep(writer: Any, name: str, found: dict[str, list[pa.Table]] = found) -> Any:
-            return writer.foreachBatch(lambda rows, _: found[name].append(rows.toArrow()))
+        def keep(writer: Any, name: str, tables_of: dict[str, list[pa.Table]] = tables_of) -> Any:
+            return writer.foreachBatch(lambda rows, _: tables_of[name].append(rows.toArrow()))
 
-        native.stream(some, f"{world.folder}/{{trades,last}}", keep)
-        for name, tables in found.items():
+        native.stream(batch, f"{world.folder}/{{trades,last}}", keep)
+        for name, tables in tables_of.items():
             yield name, pa.concat_tables(tables)
 
 
@@ -133,7 +133,7 @@ def write_last(path: str, folder: Path) -> None:
 
 def flink_streams(world: World, questions: list[Question]) -> Answers:
     assert world.flink
-    for some in batched(questions, TOGETHER):
+    for some in batched(questions, MAX_STREAMS):
         yield from world.flink.ask(some).items()
 
 
@@ -145,7 +145,7 @@ def batched(questions: list[Question], size: int) -> Iterator[list[Question]]:
 # In DuckDB and Polars by hand, window k of a query starts at k times its slide: row t is in those from
 # (t - range) // slide + 1 to t // slide.
 AGGREGATES = "sum(volume) AS shares, count(*) AS trades, max(price) AS top"
-MERGED = "sum(shares)::BIGINT AS shares, sum(trades)::BIGINT AS trades, max(top) AS top"
+MERGED_AGGREGATES = "sum(shares)::BIGINT AS shares, sum(trades)::BIGINT AS trades, max(top) AS top"
 
 
 def duckdb_one_by_one(world: World, questions: list[Question]) -> Answers:
@@ -186,7 +186,7 @@ def duckdb_shifted(world: World, questions: list[Question]) -> Answers:
             yield (
                 q.name,
                 db.sql(
-                    f"SELECT symbol, k * {slide} AS window_start, {MERGED} "
+                    f"SELECT symbol, k * {slide} AS window_start, {MERGED_AGGREGATES} "
                     f"FROM ({' UNION ALL '.join(shifts)}) GROUP BY symbol, k"
                 ).to_arrow_table(),
             )
@@ -200,7 +200,7 @@ def duckdb_panes(world: World, questions: list[Question]) -> Answers:
             f"FROM read_parquet('{world.path}') GROUP BY ALL"
         )
         for q in questions:
-            yield q.name, windows_of(db, q, "panes", "t", MERGED, 1)
+            yield q.name, windows_of(db, q, "panes", "t", MERGED_AGGREGATES, 1)
 
 
 def duckdb_slices(world: World, questions: list[Question]) -> Answers:
@@ -220,7 +220,7 @@ def duckdb_slices(world: World, questions: list[Question]) -> Answers:
             f"ON second = epoch_us(ts) // {SECOND} GROUP BY ALL"
         )
         for q in questions:
-            yield q.name, windows_of(db, q, "slices", "t", MERGED, 1)
+            yield q.name, windows_of(db, q, "slices", "t", MERGED_AGGREGATES, 1)
 
 
 def polars_dynamic(world: World, questions: list[Question]) -> Answers:
@@ -241,10 +241,10 @@ def parts_of(rows: pl.LazyFrame) -> pl.DataFrame:
 
 def polars_windows(parts: pl.DataFrame, questions: list[Question]) -> Answers:
     """The windows of the questions over panes or slices."""
-    asked = []
+    frames = []
     for q in questions:
         first, last = (pl.col("t") - q.range) // q.slide + 1, pl.col("t") // q.slide + 1
-        asked.append(
+        frames.append(
             parts.lazy()
             .with_columns(k=pl.int_ranges(first, last))
             .explode("k")
@@ -252,8 +252,8 @@ def polars_windows(parts: pl.DataFrame, questions: list[Question]) -> Answers:
             .agg(pl.sum("shares"), pl.sum("trades"), pl.max("top"))
             .with_columns(window_start=pl.col("k") * (q.slide * SECOND))
         )
-    for q, found in zip(questions, pl.collect_all(asked)):
-        yield q.name, found.to_arrow()
+    for q, answer in zip(questions, pl.collect_all(frames)):
+        yield q.name, answer.to_arrow()
 
 
 def polars_panes(world: World, questions: list[Question]) -> Answers:
@@ -277,8 +277,8 @@ RIVALS = (
     Rival("weft, Spark", weft_spark),
     Rival("weft, Spark stream", weft_stream),
     Rival("Spark, one by one", spark_batch, at_a_time=1),
-    Rival("Spark, streams", spark_streams, at_a_time=TOGETHER, over=("stream",)),
-    Rival("Flink, streams", flink_streams, at_a_time=TOGETHER, over=("stream",)),
+    Rival("Spark, streams", spark_streams, at_a_time=MAX_STREAMS, over=("stream",)),
+    Rival("Flink, streams", flink_streams, at_a_time=MAX_STREAMS, over=("stream",)),
     Rival("DuckDB, one by one", duckdb_one_by_one, at_a_time=1),
     Rival("DuckDB, shifted tumbling", duckdb_shifted, at_a_time=1),
     Rival("DuckDB, panes", duckdb_panes),
@@ -301,9 +301,9 @@ def tumbling(world: World) -> dict[str, Callable[[], Any]]:
     }
 
 
-def run(quick: bool, progress: Progress) -> Result:
+def run(quick: bool, progress: Progress) -> BenchmarkResult:
     """Measure every rival at every N; raise if two disagree."""
-    rows, tries, enough = (QUICK_ROWS, 1, QUICK_ENOUGH) if quick else (ROWS, TRIES, ENOUGH)
+    rows, tries, enough = (QUICK_ROWS, 1, QUICK_MAX_SECONDS) if quick else (ROWS, TRIES, MAX_SECONDS)
     with tempfile.TemporaryDirectory(prefix="weft-bench-") as folder, ExitStack() as open_until_done:
         progress("generating trades", 0, 1)
         (path,) = write_parquet(Path(folder) / "trades", rows, files=1, rate=RATE)
@@ -316,9 +316,9 @@ def run(quick: bool, progress: Progress) -> Result:
             flink.ask(sliding(COUNTS[1]))  # its JVM is cold, where Spark's has run weft's queries
         world = World(str(path), Path(folder), spark, settled(str(path)), flink)
         rivals = [rival for rival in RIVALS if flink or rival.answers is not flink_streams]
-        table, done, steps = [], 1, 1 + len(rivals) * len(COUNTS) + len(MORE)
+        table, done, steps = [], 1, 1 + len(rivals) * len(COUNTS) + len(LARGE_COUNTS)
         for rival in rivals:
-            for count in (*COUNTS, *MORE) if rival is RIVALS[0] else COUNTS:
+            for count in (*COUNTS, *LARGE_COUNTS) if rival is RIVALS[0] else COUNTS:
                 progress(f"{rival.name}, N = {count}", done, steps)
                 found = measure(rival, world, sliding(count), tries, enough)
                 table.append({"rival": rival.name, "queries": count, **found})
@@ -332,7 +332,7 @@ def run(quick: bool, progress: Progress) -> Result:
     notes += [f"One tumbling minute: {name} {seconds:.2f} s." for name, seconds in least.items()]
     notes += [] if flink else ["Flink is not among them; `make flink` sets it up (about 850 MB)."]
     notes += scaled(table)
-    return Result("peers", table, figures(table, rows, least), notes)
+    return BenchmarkResult("peers", table, figures(table, rows, least), notes)
 
 
 def least_of(work: Callable[[], Any], tries: int) -> float:
@@ -350,16 +350,16 @@ def measure(
     """The fewest seconds in so many tries after a first one; a slow rival answers a sample, and is scaled."""
     best = float("inf")
     for attempt in range(tries + 1):
-        found, comparing = {}, 0.0
+        answers, comparing = {}, 0.0
         with stopwatch() as elapsed:
             for name, table in rival.answers(world, questions):
                 with stopwatch() as apart:
-                    found[name] = summary(table), summary(since(table, world.settled))
+                    answers[name] = summary(table), summary(since(table, world.settled))
                 del table  # one may hold the memory of all, in the way of the next try
                 comparing += apart()
-                if rival.at_a_time and len(found) % rival.at_a_time == 0 and elapsed() > enough:
+                if rival.at_a_time and len(answers) % rival.at_a_time == 0 and elapsed() > enough:
                     break
-        seconds = (elapsed() - comparing) * len(questions) / len(found)
+        seconds = (elapsed() - comparing) * len(questions) / len(answers)
         # The first is a warm-up, but for those who are warm from fewer queries and of whom it shows enough.
         warm = attempt or len(questions) > COUNTS[0]
         shown = warm and rival.at_a_time and seconds > enough / 2
@@ -367,11 +367,11 @@ def measure(
             best = min(best, seconds)
         if shown:
             break
-    return {"seconds": best, "run": len(found), "answers": found, "holes": rival.holes}
+    return {"seconds": best, "run": len(answers), "answers": answers, "holes": rival.holes}
 
 
 def settled(path: str) -> int:
-    """When every symbol has traded."""
+    """Return the time when every symbol has traded."""
     first = duckdb.sql(f"SELECT max(t) FROM (SELECT min(epoch_us(ts)) AS t FROM '{path}' GROUP BY symbol)")
     return int(first.fetchall()[0][0])
 
@@ -400,7 +400,7 @@ def agree(table: list[dict[str, Any]]) -> None:
 
 
 def scaled(table: list[dict[str, Any]]) -> list[str]:
-    """What was scaled instead of run."""
+    """Return notes on what was scaled instead of run."""
     return [
         f"{row['rival']}, N = {row['queries']}: {row['run']} queries were run and the time scaled."
         for row in table
@@ -412,27 +412,27 @@ def figures(table: list[dict[str, Any]], rows: int, least: dict[str, float]) -> 
     """The ratios that sum the table up, and what streams take in."""
     took = {(row["rival"], row["queries"]): row["seconds"] for row in table}
     few, most = COUNTS[-2], COUNTS[-1]
-    ours = dict(zip(("inprocess", "spark", "stream"), (rival.name for rival in RIVALS)))
-    found = {f"stream_rows_per_second_{most}": rows / took[ours["stream"], most]}
-    for rival in RIVALS[len(ours) :]:
+    weft_names = dict(zip(("inprocess", "spark", "stream"), (rival.name for rival in RIVALS)))
+    ratios = {f"stream_rows_per_second_{most}": rows / took[weft_names["stream"], most]}
+    for rival in RIVALS[len(weft_names) :]:
         if (rival.name, most) not in took:
             continue
         short = rival.name.lower().replace(", ", "_").replace(" ", "_")
         for way in rival.over:
-            found[f"{short}_over_{way}_{most}"] = took[rival.name, most] / took[ours[way], most]
+            ratios[f"{short}_over_{way}_{most}"] = took[rival.name, most] / took[weft_names[way], most]
         if "stream" in rival.over:
-            found[f"{short}_rows_per_second_{most}"] = rows / took[rival.name, most]
-    inside = ours["inprocess"]
-    found["inprocess_1_over_tumbling"] = took[inside, 1] / least["DuckDB"]
-    if MORE:
+            ratios[f"{short}_rows_per_second_{most}"] = rows / took[rival.name, most]
+    inside = weft_names["inprocess"]
+    ratios["inprocess_1_over_tumbling"] = took[inside, 1] / least["DuckDB"]
+    if LARGE_COUNTS:
         last = max(row["queries"] for row in table)
         results = next(r["results"] for r in table if r["rival"] == inside and r["queries"] == last)
-        found[f"inprocess_{last}_over_{few}"] = took[inside, last] / took[inside, few]
-        found[f"inprocess_ns_per_result_{last}"] = took[inside, last] / results * 1e9
-    return found
+        ratios[f"inprocess_{last}_over_{few}"] = took[inside, last] / took[inside, few]
+        ratios[f"inprocess_ns_per_result_{last}"] = took[inside, last] / results * 1e9
+    return ratios
 
 
-def render(result: Result) -> Table:
+def render(result: BenchmarkResult) -> Table:
     """Seconds by rival and N; in brackets, how many times those of weft in one process."""
     counts = sorted({row["queries"] for row in result.rows})
     took = {(row["rival"], row["queries"]): row["seconds"] for row in result.rows}
@@ -450,20 +450,20 @@ def render(result: Result) -> Table:
     return table
 
 
-def draw(result: Result, folder: Path) -> list[Path]:
+def draw(result: BenchmarkResult, folder: Path) -> list[Path]:
     """Seconds against N: a colour for each engine, a marker for each of its ways."""
     figure, (place,) = axes(
         "The same queries by weft and by its peers", "queries", "seconds", width=7.4, height=4.2
     )
     ways: dict[str, list[str]] = {}
     for rival in dict.fromkeys(row["rival"] for row in result.rows):
-        mine = [row for row in result.rows if row["rival"] == rival]
+        lines = [row for row in result.rows if row["rival"] == rival]
         engine = rival.partition(",")[0]
         ways.setdefault(engine, []).append(rival)
         style = {"linewidth": 2.2} if engine == "weft" else {"linewidth": 0.9, "linestyle": "--"}
         place.plot(
-            [row["queries"] for row in mine],
-            [row["seconds"] for row in mine],
+            [row["queries"] for row in lines],
+            [row["seconds"] for row in lines],
             color=f"C{list(ways).index(engine)}",
             marker=MARKERS[len(ways[engine]) - 1],
             markersize=4,

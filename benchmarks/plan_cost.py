@@ -1,4 +1,4 @@
-"""What techniques do to plans: estimated cost by Weave Share and TriWeave (Shein 2019, figures 42-46).
+"""The effect of techniques on plans: estimated cost by Weave Share and TriWeave (Shein 2019, figures 42-46).
 
 docs/benchmarks.md says what the figures mean.
 """
@@ -15,11 +15,11 @@ from _plots import MARKERS, axes, legend, save, spread
 from rich.console import Group
 from rich.table import Table
 
-from weft.bench import Progress, Result
-from weft.optimize import find_strategy
-from weft.optimize.planner import make_price
-from weft.optimize.problem import Problem
-from weft.optimize.workload import Workload
+from lab.planning.workload import Workload
+from weft.cli.bench import BenchmarkResult, Progress
+from weft.planning.planner import make_price
+from weft.planning.problem import Problem
+from weft.planning.registry import find_strategy
 
 TECHNIQUES = (
     "recompute",
@@ -55,7 +55,7 @@ NOTES = [
 ]
 
 
-def run(quick: bool, progress: Progress) -> Result:
+def run(quick: bool, progress: Progress) -> BenchmarkResult:
     """Both optimizers at every point of every sweep, with every technique."""
     points = [(f, k, v) for f, (k, values) in SWEEPS.items() for v in (values[::2] if quick else values)]
     rows = []
@@ -66,16 +66,16 @@ def run(quick: bool, progress: Progress) -> Result:
             costs = {technique: cost(work, strategy, technique) for technique in TECHNIQUES}
             rows.append({"figure": name, key: value, "value": value, "strategy": strategy, **costs})
     progress("done", len(points), len(points))
-    return Result("plan-cost", rows, figures(rows), NOTES)
+    return BenchmarkResult("plan-cost", rows, figures(rows), NOTES)
 
 
 def cost(work: Workload, strategy: str, technique: str) -> float:
     """The estimated operations per second of one plan."""
-    windows, found = work.windows(), find_strategy(strategy)
+    windows, assign = work.windows(), find_strategy(strategy)
     problem = Problem.of(
-        windows, make_price(windows, "pairs", work.rate, found.model), technique, seed=work.seed
+        windows, make_price(windows, "pairs", work.rate, assign.model), technique, seed=work.seed
     )
-    return problem.costs(found(problem)).total
+    return problem.costs(assign(problem)).total
 
 
 def slickdeque(row: dict[str, Any]) -> float:
@@ -98,7 +98,7 @@ def figures(rows: list[dict[str, Any]]) -> dict[str, float]:
     }
 
 
-def render(result: Result) -> Group:
+def render(result: BenchmarkResult) -> Group:
     """The table as printed, and what the thesis has beside it."""
     shown = Table(title="Estimated operations per second")
     for heading in ("figure", "value", "strategy", *TECHNIQUES):
@@ -110,8 +110,8 @@ def render(result: Result) -> Group:
     return Group(shown, beside("Shein 2019, section 7.3.2", thesis(result)))
 
 
-def thesis(result: Result) -> list[tuple[str, object, object]]:
-    """What the thesis says of its figures, and ours."""
+def thesis(result: BenchmarkResult) -> list[tuple[str, object, object]]:
+    """Return the thesis' figures beside ours."""
     lines: list[tuple[str, object, object]] = []
     for name, paper in PAPER.items():
         rows = [row for row in result.rows if row["figure"] == name]
@@ -125,7 +125,7 @@ def thesis(result: Result) -> list[tuple[str, object, object]]:
     return lines
 
 
-def draw(result: Result, folder: Path) -> list[Path]:
+def draw(result: BenchmarkResult, folder: Path) -> list[Path]:
     """Figures 42-46: plan cost by technique, Weave Share on the left and TriWeave on the right."""
     figures = {}
     for name in dict.fromkeys(row["figure"] for row in result.rows):

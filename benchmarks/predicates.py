@@ -11,15 +11,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from _timing import best_of
 from rich.table import Table
 
 import weft
-from weft.bench import Progress, Result, best_of, stopwatch
-from weft.engine.cells import factorize
-from weft.engine.signature import signatures
-from weft.expr import Evaluator
-from weft.generate import VOLUMES, ticker_names, trades
-from weft.query import Expr
+from weft.cli.bench import BenchmarkResult, Progress, stopwatch
+from weft.expr.evaluate import Evaluator
+from weft.io.sources.generate import VOLUMES, ticker_names, trades
+from weft.model.expression import Expr
+from weft.operators.cells import factorize
+from weft.operators.predicates.signature import signatures
 
 COUNTS = (16, 64, 256, 1024)
 ROWS = 1_000_000
@@ -53,7 +54,7 @@ def two_ranges(pick: random.Random) -> str:
     )
 
 
-def either(pick: random.Random) -> str:
+def disjunction(pick: random.Random) -> str:
     """Conditions on several attributes under OR and NOT."""
     return (
         f"({member_and_value(pick)}) OR NOT ({member_and_value(pick)} OR price > {pick.uniform(5, 200):.2f})"
@@ -63,11 +64,11 @@ def either(pick: random.Random) -> str:
 WORKLOADS: dict[str, Callable[[random.Random], str]] = {
     "member and value": member_and_value,
     "two ranges": two_ranges,
-    "either": either,
+    "either": disjunction,
 }
 
 
-def run(quick: bool, progress: Progress) -> Result:
+def run(quick: bool, progress: Progress) -> BenchmarkResult:
     """Time both ways over one batch of trades, for each workload and number of predicates."""
     size = ROWS // 10 if quick else ROWS
     batch = next(trades(size, symbols=SYMBOLS))
@@ -81,7 +82,7 @@ def run(quick: bool, progress: Progress) -> Result:
             rows.append({"workload": workload, **measure(predicates[:count], batch)})
     progress("done", total, total)
     notes = [f"{size:,} trades of {SYMBOLS} symbols in one batch, one thread."]
-    return Result("predicates", rows, figures(rows), notes)
+    return BenchmarkResult("predicates", rows, figures(rows), notes)
 
 
 def predicate(text: str) -> Expr:
@@ -125,17 +126,17 @@ def one_by_one(predicates: list[Expr], batch: pa.RecordBatch) -> np.ndarray:
 
 
 def figures(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """What a thousand more predicates cost, and the gain at the most of them."""
-    found = {}
+    """Return the cost of a thousand more predicates, and the gain at the most of them."""
+    ratios = {}
     for workload in WORKLOADS:
-        mine = [row for row in rows if row["workload"] == workload]
+        measured = [row for row in rows if row["workload"] == workload]
         name = workload.replace(" ", "_")
-        found[f"{name}_growth"] = mine[-1]["together_ns"] / mine[0]["together_ns"]
-        found[f"{name}_gain"] = mine[-1]["one_by_one_ns"] / mine[-1]["together_ns"]
-    return found
+        ratios[f"{name}_growth"] = measured[-1]["together_ns"] / measured[0]["together_ns"]
+        ratios[f"{name}_gain"] = measured[-1]["one_by_one_ns"] / measured[-1]["together_ns"]
+    return ratios
 
 
-def render(result: Result) -> Table:
+def render(result: BenchmarkResult) -> Table:
     """The table as printed."""
     shown = Table(title="Nanoseconds per row to find signatures")
     for heading in ("workload", "predicates", "signatures", "one by one", "together", "gain"):

@@ -1,6 +1,6 @@
 """Joins of many streams over simulated nodes: latency by nodes, PSP against ATR and CTR, adaptation.
 
-The experiments of Wang's thesis, chapter 16, on the simulator of weft.ring: rows come in Poisson fashion at
+The experiments of Wang's thesis, chapter 16, on the simulator of lab.ring: rows come in Poisson fashion at
 a tenth of the thesis' rate, in windows of 10 seconds; every step of every join order has one condition of
 the selectivity chosen. Times are simulated, so figures are the same on every machine; every scheme of a
 setting must give the same results.
@@ -22,32 +22,32 @@ from matplotlib.figure import Figure
 from rich.console import Group
 from rich.table import Table
 
-from weft.bench import Progress, Result
-from weft.ring.adapt import Adapter
-from weft.ring.atr import Atr
-from weft.ring.cost import Model
-from weft.ring.ctr import Ctr
-from weft.ring.machine import Account, Costs, Scheme
-from weft.ring.multijoin import MultiJoin, Row, rows_of
-from weft.ring.psp import Psp
-from weft.ring.psp_d import PspD
-from weft.ring.psp_i import PspI
-from weft.ring.statistics import Statistics
+from lab.ring.adapt import Adapter
+from lab.ring.atr import Atr
+from lab.ring.cost import Model
+from lab.ring.ctr import Ctr
+from lab.ring.machine import Account, Costs, Scheme
+from lab.ring.multijoin import MultiJoin, Row, rows_of
+from lab.ring.psp import Psp
+from lab.ring.psp_d import PspD
+from lab.ring.psp_i import PspI
+from lab.ring.statistics import Statistics
+from weft.cli.bench import BenchmarkResult, Progress
 
 WINDOW, RATE = 10.0, 5.0
 COSTS = Costs(join=1e-4, purge=1e-6, insert=1e-6, send=2.5e-5, hop=2.5e-4)
 JOIN_COSTS = {"small": 1, "middle": 2, "large": 4}
 SELECTIVITIES = (0.05, 0.1, 0.5)
 NODES = (1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 19)
-MOST = 19
+MAX_NODES = 19
 """Processing nodes of the thesis' cluster."""
-FASTER = Costs(join=6e-5, purge=1e-6, insert=1e-6, send=1.5e-5, hop=1.5e-4)
+FASTER_COSTS = Costs(join=6e-5, purge=1e-6, insert=1e-6, send=1.5e-5, hop=1.5e-4)
 """For adaptation: at three times the rate, a ring of the right length keeps up and the first one does not."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How much is run."""
+    """The amount that is run."""
 
     nodes: Sequence[int]
     selectivities: Sequence[float]
@@ -59,16 +59,18 @@ class Scale:
     adapt_seconds: float
 
 
-FULL = Scale(NODES, SELECTIVITIES, tuple(JOIN_COSTS), 20, (4, 8, 16), 200, (3, 5, 7, 9), 60)
-QUICK = Scale((1, 2, 4, 6, 8, 12, 16, 19), (0.05, 0.1), ("small", "middle"), 16, (4, 8), 110, (3, 5, 7), 45)
+FULL_SCALE = Scale(NODES, SELECTIVITIES, tuple(JOIN_COSTS), 20, (4, 8, 16), 200, (3, 5, 7, 9), 60)
+QUICK_SCALE = Scale(
+    (1, 2, 4, 6, 8, 12, 16, 19), (0.05, 0.1), ("small", "middle"), 16, (4, 8), 110, (3, 5, 7), 45
+)
 
 
-def run(quick: bool, progress: Progress) -> Result:
+def run(quick: bool, progress: Progress) -> BenchmarkResult:
     """Sections 16.2 to 16.5."""
-    return measure(QUICK if quick else FULL, progress)
+    return measure(QUICK_SCALE if quick else FULL_SCALE, progress)
 
 
-def measure(scale: Scale, progress: Progress) -> Result:
+def measure(scale: Scale, progress: Progress) -> BenchmarkResult:
     """Every part at a scale."""
     settings = [(cost, share) for cost in scale.join_costs for share in scale.selectivities]
     total = len(settings) + len(scale.scheme_nodes) + len(scale.ways) + 2
@@ -92,7 +94,7 @@ def measure(scale: Scale, progress: Progress) -> Result:
         f"costs {1e6 * COSTS.join:g} us to join (small), a row {1e6 * COSTS.send:g} us to send, a hop "
         f"{1e6 * COSTS.hop:g} us.",
     ]
-    return Result("ring", rows, figures(rows), notes)
+    return BenchmarkResult("ring", rows, figures(rows), notes)
 
 
 def chain(streams: int, share: float) -> tuple[MultiJoin, dict[tuple[int, int], float]]:
@@ -128,7 +130,7 @@ def numbers(account: Account) -> list[tuple[int, ...]]:
 
 
 def summed_up(scheme: Scheme, rows: Sequence[Row]) -> dict[str, float]:
-    """What a run shows once the windows are full: milliseconds, and counts per row."""
+    """Return the figures of a run once the windows are full: milliseconds, and counts per row."""
     account = scheme.account
     peak, mean = account.state(since=WINDOW)
     return {
@@ -149,16 +151,16 @@ def by_nodes(cost: str, share: float, nodes: Iterable[int], seconds: float) -> l
     """Figure 16.2: response time and state of PSP, a row per number of nodes, and theorem 9's number."""
     costs = replace(COSTS, join=COSTS.join * JOIN_COSTS[cost])
     model, rows = model_of(3, share, costs), poisson(3, seconds)
-    theorem = model.ring_length(MOST)
-    found = []
+    theorem = model.ring_length(MAX_NODES)
+    points = []
     for count in sorted({*nodes, theorem}):
         ring = Psp(chain(3, share)[0], count, costs)
         ring.run(rows)
         known = {"part": "nodes", "join_cost": cost, "selectivity": share, "nodes": count}
-        found.append(
+        points.append(
             known | summed_up(ring, rows) | {"model": 1e3 * model.latency(count), "theorem": theorem}
         )
-    return found
+    return points
 
 
 def schemes(join: MultiJoin, nodes: int) -> dict[str, Scheme]:
@@ -177,20 +179,20 @@ def schemes(join: MultiJoin, nodes: int) -> dict[str, Scheme]:
 def by_scheme(nodes: int, seconds: float) -> list[dict[str, Any]]:
     """Figures 16.3 to 16.5: every scheme on the same rows."""
     rows, join = poisson(3, seconds), chain(3, 0.1)[0]
-    found, results = [], set()
+    points, results = [], set()
     for name, scheme in schemes(join, nodes).items():
         results.add(tuple(numbers(scheme.run(rows))))
-        found.append({"part": "schemes", "scheme": name, "nodes": nodes} | summed_up(scheme, rows))
+        points.append({"part": "schemes", "scheme": name, "nodes": nodes} | summed_up(scheme, rows))
     if len(results) > 1:
-        raise AssertionError(f"the schemes disagree: {[one['results'] for one in found]}")
-    return found
+        raise AssertionError(f"the schemes disagree: {[one['results'] for one in points]}")
+    return points
 
 
 def by_ways(streams: int, seconds: float) -> dict[str, Any]:
     """A join of 3 to 9 streams, each step finding one row on average, with theorem 9's number of nodes."""
     share = 1 / (RATE * WINDOW)
     model, rows = model_of(streams, share, COSTS), poisson(streams, seconds)
-    ring = PspD(chain(streams, share)[0], model.ring_length(MOST), COSTS, limit=4)
+    ring = PspD(chain(streams, share)[0], model.ring_length(MAX_NODES), COSTS, limit=4)
     ring.run(rows)
     return {"part": "ways", "streams": streams, "nodes": len(ring.nodes)} | summed_up(ring, rows)
 
@@ -198,23 +200,23 @@ def by_ways(streams: int, seconds: float) -> dict[str, Any]:
 def by_rate(factor: int, seconds: float) -> list[dict[str, Any]]:
     """Figures 16.6, 16.7: the rate rises after a third of the run; the ring stays, or adapts."""
     join, _ = chain(3, 0.1)
-    begin = model_of(3, 0.1, FASTER).ring_length(MOST)
+    begin = model_of(3, 0.1, FASTER_COSTS).ring_length(MAX_NODES)
     rows = poisson(3, seconds, factor, seconds / 3)
-    found = []
+    points = []
     for way in ("fixed", "passive", "aggressive"):
-        ring = PspD(join, begin, FASTER)
+        ring = PspD(join, begin, FASTER_COSTS)
         changes = []
         if way != "fixed":
-            changes = Adapter(ring, 4.0, most=MOST, aggressive=way == "aggressive").changes
+            changes = Adapter(ring, 4.0, most=MAX_NODES, aggressive=way == "aggressive").changes
         results = ring.run(rows).results
-        times = [(r.arrived, 1e3 * (r.found - r.arrived)) for r in results]
+        times = [(r.arrived, 1e3 * (r.joined - r.arrived)) for r in results]
         before = [ms for at, ms in times if at < seconds / 3]
         after = [ms for at, ms in times if at >= seconds * 2 / 3]
         course = []
         for start in range(0, int(seconds), 3):
-            some = [ms for at, ms in times if start <= at < start + 3]
-            course += [(start + 1.5, fmean(some))] if some else []
-        found.append(
+            delays = [ms for at, ms in times if start <= at < start + 3]
+            course += [(start + 1.5, fmean(delays))] if delays else []
+        points.append(
             {
                 "part": "rate",
                 "factor": factor,
@@ -229,9 +231,9 @@ def by_rate(factor: int, seconds: float) -> list[dict[str, Any]]:
                 "results": len(results),
             }
         )
-    if len({one["results"] for one in found}) > 1:
-        raise AssertionError(f"adaptation changed results: {found}")
-    return found
+    if len({one["results"] for one in points}) > 1:
+        raise AssertionError(f"adaptation changed results: {points}")
+    return points
 
 
 def grouped(
@@ -248,28 +250,28 @@ def grouped(
 def figures(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
     """Chapter 16's claims as ratios."""
     off, distance = [], []
-    for some in grouped(rows, "nodes", "join_cost", "selectivity").values():
-        best = min(some, key=lambda row: row["response"])
-        (chosen,) = (row for row in some if row["nodes"] == row["theorem"])
+    for group in grouped(rows, "nodes", "join_cost", "selectivity").values():
+        best = min(group, key=lambda row: row["response"])
+        (chosen,) = (row for row in group if row["nodes"] == row["theorem"])
         off.append(chosen["response"] / best["response"])
         distance.append(abs(best["nodes"] - chosen["nodes"]))
-    found = {"theorem_over_best_max": max(off), "theorem_nodes_off_max": float(max(distance))}
-    for (nodes,), some in grouped(rows, "schemes", "nodes").items():
-        by_name = {row["scheme"]: row for row in some}
+    ratios = {"theorem_over_best_max": max(off), "theorem_nodes_off_max": float(max(distance))}
+    for (nodes,), group in grouped(rows, "schemes", "nodes").items():
+        by_name = {row["scheme"]: row for row in group}
         for name in by_name:
             if name != "PSP":
                 key = name.replace("-", "_").replace(" ", "_").lower()
-                found[f"state_{key}_over_psp_{nodes}"] = by_name[name]["state"] / by_name["PSP"]["state"]
-        found[f"response_atr_over_psp_{nodes}"] = by_name["ATR"]["response"] / by_name["PSP"]["response"]
-        found[f"inserts_psp_over_psp_d_{nodes}"] = by_name["PSP"]["inserts"] / by_name["PSP-D"]["inserts"]
-    for (factor,), some in grouped(rows, "rate", "factor").items():
-        after = {row["way"]: row["after"] for row in some}
+                ratios[f"state_{key}_over_psp_{nodes}"] = by_name[name]["state"] / by_name["PSP"]["state"]
+        ratios[f"response_atr_over_psp_{nodes}"] = by_name["ATR"]["response"] / by_name["PSP"]["response"]
+        ratios[f"inserts_psp_over_psp_d_{nodes}"] = by_name["PSP"]["inserts"] / by_name["PSP-D"]["inserts"]
+    for (factor,), group in grouped(rows, "rate", "factor").items():
+        after = {row["way"]: row["after"] for row in group}
         for way in ("passive", "aggressive"):
-            found[f"fixed_over_{way}_x{factor}"] = after["fixed"] / after[way]
-    return found
+            ratios[f"fixed_over_{way}_x{factor}"] = after["fixed"] / after[way]
+    return ratios
 
 
-def render(result: Result) -> Group:
+def render(result: BenchmarkResult) -> Group:
     """A table per section, and the thesis beside."""
     f = result.figures
     largest = max(row["nodes"] for row in result.rows if row["part"] == "schemes")
@@ -331,12 +333,12 @@ def _nodes_table(rows: Sequence[dict[str, Any]]) -> Table:
     shown = Table(title="Response time of PSP by nodes, 3-way (figure 16.2)")
     for heading in ("join", "share", "nodes", "ms", "nodes", "ms", "best", "ms", "th. 9", "ms", "state"):
         shown.add_column(heading, justify="right")
-    for (cost, share), some in grouped(rows, "nodes", "join_cost", "selectivity").items():
-        best = min(some, key=lambda row: row["response"])
-        (theorem,) = (row for row in some if row["nodes"] == row["theorem"])
+    for (cost, share), group in grouped(rows, "nodes", "join_cost", "selectivity").items():
+        best = min(group, key=lambda row: row["response"])
+        (theorem,) = (row for row in group if row["nodes"] == row["theorem"])
         cells = [
             f"{v}"
-            for row in (some[0], some[-1], best, theorem)
+            for row in (group[0], group[-1], best, theorem)
             for v in (row["nodes"], f"{row['response']:.1f}")
         ]
         shown.add_row(cost, f"{share}", *cells, f"{best['state']:.0f}")
@@ -353,7 +355,7 @@ def _table(title: str, columns: Sequence[str], rows: Sequence[dict[str, Any]]) -
     return shown
 
 
-def draw(result: Result, folder: Path) -> list[Path]:
+def draw(result: BenchmarkResult, folder: Path) -> list[Path]:
     """Response by nodes (16.2), state by scheme (16.3 to 16.5), and latency in time (16.6, 16.7)."""
     return save(
         {
@@ -372,15 +374,15 @@ def draw_nodes(rows: Sequence[dict[str, Any]]) -> Figure:
     figure, places = axes(
         "Figure 16.2: PSP, 3-way", "nodes", "response (ms)", panels=len(costs), width=2.6 + 2.2 * len(costs)
     )
-    for (cost, share), some in groups.items():
+    for (cost, share), group in groups.items():
         place, number = places[costs.index(cost)], SELECTIVITIES.index(share)
         place.set_title(f"{cost} join")
         place.set_yscale("log")
-        x, y = [row["nodes"] for row in some], [row["response"] for row in some]
+        x, y = [row["nodes"] for row in group], [row["response"] for row in group]
         place.plot(
             x, y, marker=MARKERS[number], markersize=3, color=f"C{number}", label=f"selectivity {share}"
         )
-        best = x.index(some[0]["theorem"])
+        best = x.index(group[0]["theorem"])
         place.plot(x[best], y[best], "o", markersize=10, fillstyle="none", color=f"C{number}")
     legend(figure, places[0])
     return figure

@@ -16,8 +16,8 @@ import pyarrow as pa
 from rich.table import Table
 
 import weft
-from weft import bench
-from weft.bench import Progress, Result, stopwatch
+from weft.cli import bench
+from weft.cli.bench import BenchmarkResult, Progress, stopwatch
 from weft.errors import JobError
 from weft.sinks import MemorySink
 
@@ -42,7 +42,7 @@ Summary = tuple[int, int]
 
 
 def near(one: str, other: str) -> str:
-    """That two feature vectors are less than the radius apart."""
+    """Write the condition that two feature vectors are less than the radius apart."""
     squares = (f"({one}.f{n} - {other}.f{n}) * ({one}.f{n} - {other}.f{n})" for n in range(FEATURES))
     return f"sqrt({' + '.join(squares)}) < {RADIUS}"
 
@@ -53,8 +53,8 @@ def weft_sql(condition: str) -> str:
     return f"-- name: found\nSELECT a.n, b.n AS m, c.n AS o FROM {streams} WHERE {condition}"
 
 
-SIMILAR = weft_sql(f"{near('a', 'b')} AND {near('b', 'c')}")
-EQUAL = weft_sql("a.k = b.k AND b.k = c.k")
+SIMILARITY_JOIN = weft_sql(f"{near('a', 'b')} AND {near('b', 'c')}")
+EQUALITY_JOIN = weft_sql("a.k = b.k AND b.k = c.k")
 
 
 def spark_sql() -> str:
@@ -73,7 +73,7 @@ def spark_sql() -> str:
     )
 
 
-def run(quick: bool, progress: Progress) -> Result:
+def run(quick: bool, progress: Progress) -> BenchmarkResult:
     """Measure all sides; raise if they disagree."""
     rows, equal_rows = (QUICK_ROWS, QUICK_EQUAL_ROWS) if quick else (ROWS, EQUAL_ROWS)
     spark = weft.session("local[*]", {"spark.driver.memory": "4g"})
@@ -88,46 +88,48 @@ def run(quick: bool, progress: Progress) -> Result:
             (folder / kind).mkdir()
             for stream, generated in streams.items():
                 write(folder / kind / stream, generated, FILES)
-        ring(folder / "similar", SIMILAR, 1)  # Spark's workers and weft's kernels are warm
+        ring(folder / "similar", SIMILARITY_JOIN, 1)  # Spark's workers and weft's kernels are warm
         progress("nested loops", 1, total)
         with stopwatch() as seconds:
-            wanted = nested_loops(similar)
-        table.append(_row("similarity", "nested loops, one process", wanted, seconds()))
+            expected = nested_loops(similar)
+        table.append(_row("similarity", "nested loops, one process", expected, seconds()))
         progress("weft in one process", 2, total)
         with stopwatch() as seconds:
-            found = in_process(similar, SIMILAR)
-        table.append(_row("similarity", "weft, one process", agreed(found, wanted), seconds()))
+            answer = in_process(similar, SIMILARITY_JOIN)
+        table.append(_row("similarity", "weft, one process", agreed(answer, expected), seconds()))
         for at, nodes in enumerate(NODES):
             progress(f"similarity, {nodes} nodes", 3 + at, total)
             with stopwatch() as seconds:
-                found = ring(folder / "similar", SIMILAR, nodes)
-            table.append(_row("similarity", f"weft, {_nodes(nodes)}", agreed(found, wanted), seconds()))
+                answer = ring(folder / "similar", SIMILARITY_JOIN, nodes)
+            table.append(_row("similarity", f"weft, {_nodes(nodes)}", agreed(answer, expected), seconds()))
         progress("native Spark", 3 + len(NODES), total)
         native(spark, folder / "equal")
         with stopwatch() as seconds:
-            wanted = native(spark, folder / "equal")
-        table.append(_row("keys", "native Spark", wanted, seconds()))
+            expected = native(spark, folder / "equal")
+        table.append(_row("keys", "native Spark", expected, seconds()))
         for at, nodes in enumerate(NODES):
             progress(f"keys, {nodes} nodes", 4 + len(NODES) + at, total)
             with stopwatch() as seconds:
-                found = ring(folder / "equal", EQUAL, nodes)
-            table.append(_row("keys", f"weft, {_nodes(nodes)}", agreed(found, wanted), seconds()))
+                answer = ring(folder / "equal", EQUALITY_JOIN, nodes)
+            table.append(_row("keys", f"weft, {_nodes(nodes)}", agreed(answer, expected), seconds()))
     notes = [f"{rows:,} and {equal_rows:,} rows of each of three streams, in {FILES} files each."]
-    return Result("ring-spark", table, figures(table), notes)
+    return BenchmarkResult("ring-spark", table, figures(table), notes)
 
 
 def figures(table: list[dict[str, Any]]) -> dict[str, float]:
-    """How many times faster weft is than each rival, and than itself on one node."""
+    """Return how many times faster weft is than each rival, and than itself on one node."""
     seconds = {(r["join"], r["side"]): r["seconds"] for r in table}
     one = seconds["similarity", "weft, 1 node"]
-    found = {}
+    ratios = {}
     for nodes in NODES:
-        mine = seconds["similarity", f"weft, {_nodes(nodes)}"]
-        found[f"nested_loops_over_weft_{nodes}"] = seconds["similarity", "nested loops, one process"] / mine
-        found[f"one_node_over_{nodes}"] = one / mine
+        weft_seconds = seconds["similarity", f"weft, {_nodes(nodes)}"]
+        ratios[f"nested_loops_over_weft_{nodes}"] = (
+            seconds["similarity", "nested loops, one process"] / weft_seconds
+        )
+        ratios[f"one_node_over_{nodes}"] = one / weft_seconds
         keys = seconds["keys", f"weft, {_nodes(nodes)}"]
-        found[f"native_over_weft_{nodes}"] = seconds["keys", "native Spark"] / keys
-    return found
+        ratios[f"native_over_weft_{nodes}"] = seconds["keys", "native Spark"] / keys
+    return ratios
 
 
 def generate(rows: int, step: int, seed: int) -> pa.Table:
@@ -177,7 +179,7 @@ def nested_loops(streams: dict[str, pa.Table]) -> Summary:
         for s, t in streams.items()
     }
     waits = {s: seconds * 1_000_000 for s, seconds in RANGES.items()}
-    found: list[np.ndarray] = []
+    triples: list[np.ndarray] = []
     for at in range(0, times["a"].size, BLOCK):
         a = np.arange(at, min(at + BLOCK, times["a"].size))
         first_times = times["a"][a]
@@ -185,12 +187,12 @@ def nested_loops(streams: dict[str, pa.Table]) -> Summary:
             first_times, vectors["a"][a], times["b"], vectors["b"], first_times + waits["a"], waits["b"]
         )
         for first in range(0, left.size, BLOCK):
-            some, mine = a[left[first : first + BLOCK]], b[first : first + BLOCK]
-            both = np.minimum(times["a"][some] + waits["a"], times["b"][mine] + waits["b"])
-            latest = np.maximum(times["a"][some], times["b"][mine])
-            pair, c = _within(latest, vectors["b"][mine], times["c"], vectors["c"], both, waits["c"])
-            found.append(np.column_stack([some[pair], mine[pair], c]))
-    every = np.concatenate(found)
+            first_rows, second_rows = a[left[first : first + BLOCK]], b[first : first + BLOCK]
+            both = np.minimum(times["a"][first_rows] + waits["a"], times["b"][second_rows] + waits["b"])
+            latest = np.maximum(times["a"][first_rows], times["b"][second_rows])
+            pair, c = _within(latest, vectors["b"][second_rows], times["c"], vectors["c"], both, waits["c"])
+            triples.append(np.column_stack([first_rows[pair], second_rows[pair], c]))
+    every = np.concatenate(triples)
     return summary(pa.table(dict(zip("nmo", every.T))))
 
 
@@ -235,11 +237,11 @@ def summary(table: pa.Table) -> Summary:
     return table.num_rows, int(np.bitwise_xor.reduce(mixed)) if mixed.size else 0
 
 
-def agreed(found: Summary, wanted: Summary) -> Summary:
+def agreed(answer: Summary, expected: Summary) -> Summary:
     """Raise unless two sides have the same results, and some."""
-    if found != wanted or not found[0]:
-        raise JobError(f"two sides disagree: {found} against {wanted}")
-    return found
+    if answer != expected or not answer[0]:
+        raise JobError(f"two sides disagree: {answer} against {expected}")
+    return answer
 
 
 def _row(join: str, side: str, found: Summary, seconds: float) -> dict[str, Any]:
@@ -250,7 +252,7 @@ def _nodes(nodes: int) -> str:
     return f"{nodes} node{'s' * (nodes > 1)}"
 
 
-def render(result: Result) -> Table:
+def render(result: BenchmarkResult) -> Table:
     """The table as printed."""
     table = Table(title="Seconds for joins of three streams (in brackets: times faster than the rival)")
     for heading in ("join", "side", "results", "seconds"):

@@ -1,7 +1,7 @@
 """Queries that differ in windows, predicates or both: shared against one by one and against native Spark.
 
 The four workloads of Krishnamurthy, Wu, Franklin (SIGMOD 2006, section 6) over an hour of generated trades
-joined with two static tables; docs/benchmarks.md says what is drawn how and what the figures mean.
+with two lookup tables; docs/benchmarks.md says what is drawn how and what the figures mean.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from _plots import MARKERS, axes, legend, save
+from _timing import best_of
 from rich.console import Group
 from rich.table import Table
 
 import weft
-from weft.bench import Progress, Result, best_of
-from weft.engine import final as engine
-from weft.engine.compile import compile_plan
-from weft.engine.sharing import Choice
-from weft.engine.spread import Places
-from weft.generate import ticker_names, trades
-from weft.tables import Tables
+from weft.cli.bench import BenchmarkResult, Progress
+from weft.operators.lookups.tables import LookupTables
+from weft.operators.windows import answer as engine
+from weft.operators.windows.compile import compile_plan
+from weft.operators.windows.sharing import SharingChoice
+from weft.operators.windows.spread import Places
+from weft.testing import ticker_names, trades
 
 ROWS, RATE, SYMBOLS = 1_138_636, 1_138_636 / 3600, 4000
 """An hour with as many trades as the paper's."""
@@ -102,7 +103,7 @@ def _window(draw: np.random.Generator) -> tuple[int, int]:
 
 
 def _predicate(draw: np.random.Generator) -> str:
-    """Whether a stock is in an index, and whether volume, value or change is beyond a round number."""
+    """Draw a condition: a stock is in an index or not, and volume, value or change beyond a round number."""
     member = f"{draw.choice(['', 'NOT '])}{draw.choice(['r3000', 'r2000', 'r1000'])}"
     quantity, unit, most = (
         ("volume", 10, 200),
@@ -142,7 +143,7 @@ def static(rows: pa.Table) -> dict[str, pa.Table]:
     }
 
 
-def run(quick: bool, progress: Progress) -> Result:
+def run(quick: bool, progress: Progress) -> BenchmarkResult:
     """Measure every workload at every size."""
     rows = stream(ROWS)
     tables = static(rows)
@@ -162,7 +163,7 @@ def run(quick: bool, progress: Progress) -> Result:
         f"One by one: at most {SAMPLE} queries of the first set, times and counts scaled.",
         "Native: Spark's own, the input in its memory. Unshared: weft in this process.",
     ]
-    return Result("sharing", table, figures(table), notes)
+    return BenchmarkResult("sharing", table, figures(table), notes)
 
 
 class Peers:
@@ -193,11 +194,13 @@ class Peers:
         """weft in this process, one query after the other."""
         return {q.name: self.shared([q])[q.name] for q in some}
 
-    def direct(self, some: list[Asked]) -> dict[str, pa.Table]:
+    def direct(self, questions: list[Asked]) -> dict[str, pa.Table]:
         """weft on Spark, reading files in its own tasks."""
         files = weft.Files(str(self.files))
-        made = weft.share(files, weft.sql(_text(some)), time="ts", tables=self.tables, spark=self.spark)
-        return made.to_arrow()
+        answers = weft.share(
+            files, weft.sql(_text(questions)), time="ts", tables=self.tables, spark=self.spark
+        )
+        return answers.to_arrow()
 
     def dataframe(self, some: list[Asked]) -> dict[str, pa.Table]:
         """weft on Spark, over the same cached rows that native queries read."""
@@ -214,25 +217,28 @@ def _text(some: list[Asked]) -> str:
 
 def measure(workload: str, count: int, sets: int, peers: Peers, quick: bool) -> dict[str, Any]:
     """One row of the table: mean seconds over the sets, and the aggregations of the first."""
-    asked = [queries(workload, count, seed) for seed in range(sets)]
+    sets_of_questions = [queries(workload, count, seed) for seed in range(sets)]
     sides: dict[str, Callable[[list[Asked]], dict[str, pa.Table]]] = {
         "shared": peers.shared,
         "direct": peers.direct,
         "dataframe": peers.dataframe,
     }
     if workload == "A":
-        sides["paned"] = lambda some: peers.shared(some, slicer="panes")
-    answers = {name: summary(side(asked[0])) for name, side in sides.items()}  # warm
+        sides["paned"] = lambda questions: peers.shared(questions, slicer="panes")
+    answers = {name: summary(side(sets_of_questions[0])) for name, side in sides.items()}  # warm
     row: dict[str, Any] = {"workload": workload, "queries": count}
     for name, side in sides.items():
-        took = [best_of(1 if quick else 2, lambda side=side, some=some: side(some)) for some in asked]
+        took = [
+            best_of(1 if quick else 2, lambda side=side, questions=questions: side(questions))
+            for questions in sets_of_questions
+        ]
         row[name] = float(np.mean(took))
-    some = sample(asked[0])
+    questions = sample(sets_of_questions[0])
     for name, side in (("unshared", peers.unshared), ("native", peers.native)):
-        answers[name] = summary(side(some))  # warm
-        row[name] = best_of(1, lambda side=side: side(some)) * count / len(some)
+        answers[name] = summary(side(questions))  # warm
+        row[name] = best_of(1, lambda side=side: side(questions)) * count / len(questions)
     agree(answers)
-    return row | (aggregations(asked[0], peers) if count == max(SIZES[workload]) else {})
+    return row | (aggregations(sets_of_questions[0], peers) if count == max(SIZES[workload]) else {})
 
 
 def sample(some: list[Asked]) -> list[Asked]:
@@ -255,11 +261,11 @@ def agree(answers: dict[str, dict[str, tuple[int, float]]]) -> None:
                 raise AssertionError(f"{side} and shared disagree on {name}")
 
 
-def aggregations(some: list[Asked], peers: Peers) -> dict[str, int]:
+def aggregations(questions: list[Asked], peers: Peers) -> dict[str, int]:
     """Rows added to partials and states combined, together and one by one; and how many shards there were."""
-    together, shared_final = _count(some, peers)
-    alone = [_count([asked], peers) for asked in sample(some)]
-    scale = len(some) / len(alone)
+    together, shared_final = _count(questions, peers)
+    alone = [_count([question], peers) for question in sample(questions)]
+    scale = len(questions) / len(alone)
     return {
         "unshared_partial": round(scale * sum(choice.rows for choices, _ in alone for choice in choices)),
         "unshared_final": round(scale * sum(combined for _, combined in alone)),
@@ -270,8 +276,8 @@ def aggregations(some: list[Asked], peers: Peers) -> dict[str, int]:
     }
 
 
-def _count(some: list[Asked], peers: Peers) -> tuple[list[Choice], int]:
-    plan, tables = weft.plan(weft.sql(_text(some))), Tables(peers.tables)
+def _count(questions: list[Asked], peers: Peers) -> tuple[list[SharingChoice], int]:
+    plan, tables = weft.plan(weft.sql(_text(questions))), LookupTables(peers.tables)
     program = compile_plan(plan, peers.rows.schema, "ts", tables=tables.schemas(plan.queries))
     running = weft.LocalRun(program, threads=1, tables=tables)
     with counting() as spent:
@@ -284,7 +290,7 @@ def _count(some: list[Asked], peers: Peers) -> tuple[list[Choice], int]:
 
 @contextmanager
 def counting() -> Iterator[dict[str, int]]:
-    """How many states are combined: shards into slices of queries, here or there, and slices into windows."""
+    """Count the states that are combined: shards into slices of queries, and slices into windows."""
     spent = {"combined": 0}
     find_runs, spread, pairs = engine.find_runs, engine.spread, Places.pairs
 
@@ -313,20 +319,20 @@ def counting() -> Iterator[dict[str, int]]:
 
 
 def figures(table: list[dict[str, Any]]) -> dict[str, float]:
-    """How many times the unshared ways take at the largest size, and that over the paper's ratio."""
-    found = {}
+    """Return how many times as long the unshared ways take at the largest size, and the paper's ratio."""
+    ratios = {}
     for row in table:
         if row["queries"] == max(SIZES[row["workload"]]):
             name = row["workload"].replace(" ", "_").lower()
             unshared, shared = PAPER[row["workload"]]
-            found[f"{name}_native_over_direct"] = row["native"] / row["direct"]
-            found[f"{name}_native_over_dataframe"] = row["native"] / row["dataframe"]
-            found[f"{name}_native_over_inprocess"] = row["native"] / row["shared"]
-            found[f"{name}_unshared_over_shared"] = row["unshared"] / row["shared"]
-            found[f"{name}_paper"] = unshared / shared
+            ratios[f"{name}_native_over_direct"] = row["native"] / row["direct"]
+            ratios[f"{name}_native_over_dataframe"] = row["native"] / row["dataframe"]
+            ratios[f"{name}_native_over_inprocess"] = row["native"] / row["shared"]
+            ratios[f"{name}_unshared_over_shared"] = row["unshared"] / row["shared"]
+            ratios[f"{name}_paper"] = unshared / shared
             if "paned" in row:
-                found[f"{name}_paned_over_paired"] = row["paned"] / row["shared"]
-    return found
+                ratios[f"{name}_paned_over_paired"] = row["paned"] / row["shared"]
+    return ratios
 
 
 SIDES = ("native", "unshared", "paned", "shared", "dataframe", "direct")
@@ -340,7 +346,7 @@ COUNTS = {
 }
 
 
-def render(result: Result) -> Group:
+def render(result: BenchmarkResult) -> Group:
     """Seconds, then aggregations at the largest size beside the paper's."""
     seconds = Table("workload", "n", *SIDES, "gain", "paper", title="Seconds; gain: native over direct")
     counts = Table("256 queries", "whose", *COUNTS.values(), title="Aggregated, in thousands")
@@ -365,15 +371,15 @@ def _thousands(count: int) -> str:
     return f"{count / 1000:,.0f}" if count >= 10_000 else f"{count / 1000:,.1f}"
 
 
-def draw(result: Result, folder: Path) -> list[Path]:
+def draw(result: BenchmarkResult, folder: Path) -> list[Path]:
     """Seconds against queries, a plot for each workload (figures 13 to 16 of the paper)."""
     drawn = {}
     for workload in SIZES:
-        some = [row for row in result.rows if row["workload"] == workload]
+        rows = [row for row in result.rows if row["workload"] == workload]
         figure, (place,) = axes(f"Workload {workload}", "queries", "seconds")
         for mark, side in zip(MARKERS, SIDES):
-            if side in some[0]:
-                place.plot([r["queries"] for r in some], [r[side] for r in some], f"{mark}-", label=side)
+            if side in rows[0]:
+                place.plot([r["queries"] for r in rows], [r[side] for r in rows], f"{mark}-", label=side)
         place.set(xscale="log", yscale="log")
         legend(figure, place)
         drawn[workload.lower().replace(" ", "_")] = figure

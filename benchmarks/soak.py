@@ -28,21 +28,21 @@ import pyarrow.parquet as pq
 from _soak.check import Verdict, check
 from rich.table import Table
 
-from weft.bench import Progress, Result
+from weft.cli.bench import BenchmarkResult, Progress
 from weft.errors import WeftError
-from weft.generate import START, trades
+from weft.io.sources.generate import START, trades
 
 ROWS = 500
 RATE = 25.0
 DISORDER = 15.0
 PAUSE = 0.4
-PATIENCE = 180.0
+STEP_TIMEOUT_SECONDS = 180.0
 LEAST_KILLS = 2
 KILLS = ("everything", "driver", "jvm")
 DRIVER = Path(__file__).parent / "_soak" / "driver.py"
 
 
-def run(quick: bool, progress: Progress, minutes: float | None = None) -> Result:
+def run(quick: bool, progress: Progress, minutes: float | None = None) -> BenchmarkResult:
     """Soak for so many minutes; ten unless said, one for the quick form."""
     minutes = minutes or (1 if quick else 10)
     place = Path(tempfile.mkdtemp(prefix="weft-soak-"))
@@ -57,7 +57,7 @@ def run(quick: bool, progress: Progress, minutes: float | None = None) -> Result
             f"all is kept in '{place}': {told}"
         )
     shutil.rmtree(place)
-    return Result("soak", soak.drivers, figures(soak, verdict), notes(soak, verdict, minutes))
+    return BenchmarkResult("soak", soak.drivers, figures(soak, verdict), notes(soak, verdict, minutes))
 
 
 @dataclass
@@ -95,11 +95,11 @@ class Soak:
             writer.join()
         if not self.failures:
             progress("taking what is left", int(seconds), int(seconds))
-            self._one_driver(10 * PATIENCE, "finish")
+            self._one_driver(10 * STEP_TIMEOUT_SECONDS, "finish")
 
-    def _one_driver(self, kill_after: float, what: str = "churn") -> None:
+    def _one_driver(self, kill_after: float, mode: str = "churn") -> None:
         """Start a driver; kill it so many seconds after its first step."""
-        process, before = self._begin(what), self.steps()
+        process, before = self._begin(mode), self.steps()
         began, first_step, workers = time.monotonic(), None, 0
         memory: list[tuple[float, float]] = []
         next_worker = math.inf
@@ -111,11 +111,11 @@ class Soak:
                 memory.append((now, driver_megabytes(process.pid)))
             if first_step is None and self.steps() > before:
                 first_step = now
-                next_worker = now + self.chance.uniform(1, 20) if what == "churn" else math.inf
+                next_worker = now + self.chance.uniform(1, 20) if mode == "churn" else math.inf
             if now > next_worker:
                 workers += kill_worker(process.pid, self.chance)
                 next_worker = now + self.chance.uniform(10, 30)
-            if first_step is None and now - began > PATIENCE:
+            if first_step is None and now - began > STEP_TIMEOUT_SECONDS:
                 ended = "without a step"
                 break
             if first_step is not None and now - first_step > kill_after:
@@ -124,13 +124,13 @@ class Soak:
             time.sleep(0.05)
         end(process, ended)
         self.keep()
-        if ended == "without a step" or (ended == "by itself" and (what == "churn" or process.returncode)):
+        if ended == "without a step" or (ended == "by itself" and (mode == "churn" or process.returncode)):
             self.failures.append(f"driver {len(self.drivers) + 1} ended {ended}: {self._last_words()}")
-        self.memory = memory if what == "churn" else self.memory
+        self.memory = memory if mode == "churn" else self.memory
         self.drivers.append(
             {
                 "driver": len(self.drivers) + 1,
-                "ended": "at the end" if what == "finish" else f"{ended} killed",
+                "ended": "at the end" if mode == "finish" else f"{ended} killed",
                 "seconds": round(time.monotonic() - began, 1),
                 "steps": self.steps() - before,
                 "workers_killed": workers,
@@ -138,8 +138,8 @@ class Soak:
             }
         )
 
-    def _begin(self, what: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, str(DRIVER), str(self.place), str(self.chance.randrange(1 << 30)), what]
+    def _begin(self, mode: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, str(DRIVER), str(self.place), str(self.chance.randrange(1 << 30)), mode]
         with self._log().open("wb") as log:
             return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
 
@@ -158,7 +158,7 @@ class Soak:
                 number += 1
 
     def steps(self) -> int:
-        """How many steps have been committed."""
+        """Return the number of steps that have been committed."""
         return sum(1 for f in (self.place / "kept").iterdir() if f.name.startswith("manifests-"))
 
     def keep(self) -> None:
@@ -186,7 +186,7 @@ def end(process: subprocess.Popen[bytes], how: str) -> None:
             with suppress(psutil.Error):
                 child.kill()
         with suppress(subprocess.TimeoutExpired):
-            process.wait(PATIENCE)
+            process.wait(STEP_TIMEOUT_SECONDS)
     elif how == "driver":
         process.kill()
         process.wait()
@@ -221,13 +221,13 @@ def driver_megabytes(pid: int) -> float:
 
 
 def _below(pid: int, name: str) -> list[psutil.Process]:
-    found = []
+    processes = []
     with suppress(psutil.Error):
         for process in psutil.Process(pid).children(recursive=True):
             with suppress(psutil.Error):
                 if process.name().startswith(name):
-                    found.append(process)
-    return found
+                    processes.append(process)
+    return processes
 
 
 def _words(process: psutil.Process) -> str:
@@ -246,18 +246,18 @@ def figures(soak: Soak, verdict: Verdict) -> dict[str, float]:
 
 
 def notes(soak: Soak, verdict: Verdict, minutes: float) -> list[str]:
-    """What was done and checked, in words."""
+    """Return what was done and checked, in words."""
     killed, workers = len(soak.drivers) - 1, sum(d["workers_killed"] for d in soak.drivers)
     seconds = sum(d["seconds"] for d in soak.drivers)
     return [
         f"Seed {soak.seed}, {minutes:g} minutes: {killed} drivers and {workers} Python workers killed, "
-        f"{verdict.promises} changes of queries told, {verdict.lives} lives of queries.",
+        f"{verdict.promises} changes of queries reported, {verdict.lives} lives of queries.",
         f"{verdict.rows:,} rows in {verdict.steps:,} steps ({verdict.rows / seconds:,.0f} rows/s with all "
         f"restarts); {verdict.results:,} results checked: none lost, none twice, none wrong.",
     ]
 
 
-def render(result: Result) -> Table:
+def render(result: BenchmarkResult) -> Table:
     """A row for each driver."""
     table = Table(title="Drivers one after the other, over one checkpoint")
     for heading in ("driver", "ended", "seconds", "steps", "workers killed", "most MB"):

@@ -9,31 +9,32 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+from _timing import best_of
 from rich.table import Table
 
 import weft
-from weft.bench import Progress, Result, best_of, stopwatch
-from weft.generate import write_parquet
+from weft.cli.bench import BenchmarkResult, Progress, stopwatch
 from weft.sinks import MemorySink
-from weft.workload import Question, sliding, text
+from weft.testing import write_parquet
+from weft.testing.questions import Question, sliding, text
 
 COUNTS = (1, 4, 16, 64)
 ROWS, QUICK_ROWS = 10_000_000, 2_000_000
 FILES = 8
 TRIES = 2
 SIDES = ("weft, in-process", "weft, DataFrame", "weft, direct", "weft, stream", "native", "native, streams")
-ENOUGH = 60.0
-"""Seconds of native Spark at one N after which quick mode runs only a sample of its queries."""
+MAX_NATIVE_SECONDS = 60.0
+"""Time of native Spark at one N after which quick mode runs only a sample of its queries."""
 
 Summary = tuple[int, int, int, float]
 
 
-def run(quick: bool, progress: Progress) -> Result:
+def run(quick: bool, progress: Progress) -> BenchmarkResult:
     """Measure every side at every N; raise if two sides disagree."""
     rows = QUICK_ROWS if quick else ROWS
     spark = weft.session("local[*]", {"spark.driver.memory": "4g"})
@@ -53,7 +54,7 @@ def run(quick: bool, progress: Progress) -> Result:
 
             table.append(measure(spark, native, Path(folder), sliding(count), quick, step))
         progress("done", steps, steps)
-    return Result("spark-native", table, figures(table), notes + remarks(table))
+    return BenchmarkResult("spark-native", table, figures(table), notes + remarks(table))
 
 
 def measure(
@@ -83,7 +84,9 @@ def measure(
     step(3)
     side("stream", lambda: weft_stream(folder, queries))
     step(4)
-    row["native_run"], row["native"], answers["native"] = native.batch(questions, ENOUGH if quick else None)
+    row["native_run"], row["native"], answers["native"] = native.batch(
+        questions, MAX_NATIVE_SECONDS if quick else None
+    )
     step(5)
     row["native_streams_run"], row["native_streams"] = native.streams(questions)
     agree(answers)
@@ -105,6 +108,14 @@ def weft_stream(folder: Path, queries: list[weft.Query]) -> dict[str, pa.Table]:
             close_at_end=True,
         ).await_done()
     return sink.tables
+
+
+class NativeBatch(NamedTuple):
+    """The number of questions that were run, the seconds for all of them, and the answers of those run."""
+
+    run: int
+    seconds: float
+    answers: dict[str, Summary]
 
 
 class Native:
@@ -139,8 +150,8 @@ class Native:
         """The answers to one question."""
         return self.spark.sql(question.spark_sql()).toArrow()
 
-    def batch(self, questions: list[Question], enough: float | None) -> tuple[int, float, dict[str, Summary]]:
-        """How many questions were run, the seconds for all of them, and the answers of those run."""
+    def batch(self, questions: list[Question], enough: float | None) -> NativeBatch:
+        """Run the questions, or a sample of them where they take too long."""
         seconds, answers = 0.0, {}
         for question in questions:
             if enough is not None and seconds > enough:
@@ -149,7 +160,7 @@ class Native:
                 answers[question.name] = summary(self.ask(question))
             again = [] if len(questions) > 4 else [best_of(TRIES, lambda q=question: self.ask(q))]
             seconds += min([elapsed(), *again])
-        return len(answers), seconds * len(questions) / len(answers), answers
+        return NativeBatch(len(answers), seconds * len(questions) / len(answers), answers)
 
     def streams(self, questions: list[Question]) -> tuple[int, float]:
         """One streaming query per question, all at once: how many were run, and the seconds for all."""
@@ -215,17 +226,17 @@ def figures(table: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def remarks(table: list[dict[str, Any]]) -> list[str]:
-    """What was scaled instead of run."""
-    said = ["Native streams beyond 4 queries are scaled from the time per query at 4."]
+    """Return notes on what was scaled instead of run."""
+    lines = ["Native streams beyond 4 queries are scaled from the time per query at 4."]
     for row in table:
         if row["native_run"] < row["queries"]:
-            said.append(
+            lines.append(
                 f"N = {row['queries']}: {row['native_run']} native queries were run and the time scaled."
             )
-    return said
+    return lines
 
 
-def render(result: Result) -> Table:
+def render(result: BenchmarkResult) -> Table:
     """The table as printed: seconds, and how many times faster than native."""
     table = Table(title="Seconds for N queries (in brackets: times faster than native Spark)")
     columns = {"N": "queries", "native": "native", "DataFrame": "dataframe", "direct": "direct"}

@@ -17,13 +17,13 @@ from matplotlib.figure import Figure
 from rich.console import Group
 from rich.table import Table
 
-from weft.bench import Progress, Result
-from weft.optimize import find_strategy
-from weft.optimize.counted import weave_counted
-from weft.optimize.planner import make_price
-from weft.optimize.problem import Problem
-from weft.optimize.weaving import weave_classes
-from weft.optimize.workload import Workload
+from lab.planning.workload import Workload
+from weft.cli.bench import BenchmarkResult, Progress
+from weft.planning.counted import weave_counted
+from weft.planning.planner import make_price
+from weft.planning.problem import Problem
+from weft.planning.registry import find_strategy
+from weft.planning.weaving import weave_classes
 
 QUERIES = Workload(1000, 1000, 50, rate=50.0, skew=0.6)
 STRATEGIES = ("no-share", "random", "share-all", "insert-then-weave", "local-search", "weave-share")
@@ -65,7 +65,7 @@ PAPER: dict[tuple[str, str, float], str] = {
 }
 """Guirguis et al., CIKM 2011, section 7.1: cost over weave-share's where the text gives it."""
 TOLERANCES = (0.0, 0.1, 0.2, 0.3, inf)
-OPTIMIZED = Workload(60, 1000, 10, rate=100.0, skew=0.7)
+OPTIMIZED_WORKLOAD = Workload(60, 1000, 10, rate=100.0, skew=0.7)
 VARIANTS = {
     "naive": (False, False, False),
     "+ cost look-up": (True, False, False),
@@ -74,7 +74,7 @@ VARIANTS = {
 }
 
 
-def run(quick: bool, progress: Progress) -> Result:
+def run(quick: bool, progress: Progress) -> BenchmarkResult:
     """Every sweep, the tolerances, and the optimizations one after the other."""
     sweeps = [
         (name, key, work)
@@ -88,7 +88,7 @@ def run(quick: bool, progress: Progress) -> Result:
     progress("incremental", len(sweeps), len(sweeps) + 2)
     rows += tolerances(replace(QUERIES, queries=150 if quick else 500))
     progress("optimizations", len(sweeps) + 1, len(sweeps) + 2)
-    rows += optimizations(OPTIMIZED if quick else replace(OPTIMIZED, queries=250))
+    rows += optimizations(OPTIMIZED_WORKLOAD if quick else replace(OPTIMIZED_WORKLOAD, queries=250))
     progress("done", len(sweeps) + 2, len(sweeps) + 2)
     notes = [
         "Costs over weave-share's; slides up to 1,000 (the paper: 100,000), in whole seconds.",
@@ -98,10 +98,10 @@ def run(quick: bool, progress: Progress) -> Result:
         "slides up to 100,000, share-all is 4.9 times as dear at 1,000 queries and 50/s.",
         "The paper gives 62% less (figure 6) and 12% less (figure 8) for the same 1,000 queries at 10,000/s.",
     ]
-    return Result("weave", rows, figures(rows), notes)
+    return BenchmarkResult("weave", rows, figures(rows), notes)
 
 
-def made(work: Workload, name: str = "weave-share") -> Problem:
+def problem_of(work: Workload, name: str = "weave-share") -> Problem:
     """The problem of a workload as a strategy takes it."""
     windows = work.windows()
     price = make_price(windows, "pairs", work.rate, "separate")
@@ -112,15 +112,15 @@ def compare(work: Workload, names: tuple[str, ...]) -> dict[str, Any]:
     """Each strategy's cost over weave-share's."""
     costs = {}
     for name in names:
-        problem = made(work, name)
+        problem = problem_of(work, name)
         grouping = find_strategy(name)(problem)
         costs[name] = problem.costs(grouping).total
     return {**{name: cost / costs["weave-share"] for name, cost in costs.items()}, "trees": grouping.trees}
 
 
 def tolerances(work: Workload) -> list[dict[str, Any]]:
-    """What incremental weaving costs over weaving from scratch, by tolerance (figure 11)."""
-    problem = made(work)
+    """Return the cost of incremental weaving over weaving from scratch, by tolerance (figure 11)."""
+    problem = problem_of(work)
     offline = problem.costs(find_strategy("weave-share")(problem)).total
     rows = []
     for tolerance in TOLERANCES:
@@ -136,9 +136,9 @@ def tolerances(work: Workload) -> list[dict[str, Any]]:
 
 def optimizations(work: Workload) -> list[dict[str, Any]]:
     """Seconds of CPU with the paper's optimizations one after the other, and compiled (figure 14)."""
-    problem = made(work)
-    weave_counted(made(replace(work, queries=4)), "table", True, True, True)
-    weave_counted(made(replace(work, queries=4)), "table", True, False, False)
+    problem = problem_of(work)
+    weave_counted(problem_of(replace(work, queries=4)), "table", True, True, True)
+    weave_counted(problem_of(replace(work, queries=4)), "table", True, False, False)
     weave_classes(problem)
     rows = []
     for name, (lookup, bitmap, smaller) in VARIANTS.items():
@@ -168,7 +168,7 @@ def figures(rows: list[dict[str, Any]]) -> dict[str, float]:
     }
 
 
-def render(result: Result) -> Group:
+def render(result: BenchmarkResult) -> Group:
     """The table as printed, and what the paper has beside it."""
     shown = Table(title="Plan cost over weave-share's")
     for heading in ("part", "value", *STRATEGIES, "trees", "incremental", "seconds"):
@@ -182,8 +182,8 @@ def render(result: Result) -> Group:
     return Group(shown, beside("Guirguis et al., CIKM 2011", paper(result)))
 
 
-def paper(result: Result) -> list[tuple[str, object, object]]:
-    """What the paper's text says of its figures, and ours."""
+def paper(result: BenchmarkResult) -> list[tuple[str, object, object]]:
+    """Return the figures of the paper's text beside ours."""
     at = {(row["part"], row["value"]): row for row in result.rows}
     lines: list[tuple[str, object, object]] = [
         (f"{part} = {value:g}: {strategy} over weave-share", said, float(at[part, value][strategy]))
@@ -209,7 +209,7 @@ def paper(result: Result) -> list[tuple[str, object, object]]:
     return [*lines, ("figure 14: all three", "about 1,000", whole)]
 
 
-def draw(result: Result, folder: Path) -> list[Path]:
+def draw(result: BenchmarkResult, folder: Path) -> list[Path]:
     """Cost by strategy for each sweep, and figures 11 and 14."""
     figures = {}
     for part in dict.fromkeys(row["part"] for row in result.rows if "share-all" in row):

@@ -1,7 +1,7 @@
-"""What the site needs beyond its pages: a menu of the pages there are, and files from outside docs/.
+"""Hooks of mkdocs (see mkdocs.yml): pages from files outside docs/, the menu, the ranking of search results.
 
-Called by mkdocs (see mkdocs.yml). The changelog, the examples and the list of decisions become pages, and
-links that leave docs/ lead to them.
+The changelog, the page for contributors, the examples and the list of decisions become pages, and links that
+leave docs/ lead to them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import posixpath
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -18,16 +18,25 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 LINK = re.compile(r"\[([^\]]+)\]\((\.\./[^)\s]+)\)")
+ROOT_PAGES = ("CHANGELOG.md", "CONTRIBUTING.md")
+"""Pages that stand beside docs/."""
 LANGUAGES = {".toml": "toml", ".sql": "sql", ".py": "python", ".sh": "sh"}
+HISTORY_BOOST = 0.2
+"""The weight of decisions and the changelog in search results: below that of pages which explain a word."""
+
+Menu: TypeAlias = list[Any]
+"""Entries of ``nav``: the name of a page, or a mapping from one title to the entries below it."""
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """The menu: pages of `nav` that are not there leave it, pages that it does not name come last."""
+    """Add all decisions to the menu, and pages that `nav` does not name as its last part.
+
+    An entry of `nav` without a page is left for mkdocs to warn of, which fails a strict build.
+    """
     pages = [str(path.relative_to(DOCS)) for path in sorted(DOCS.rglob("*.md"))]
-    known = {*pages, *generated()}
-    menu = [kept for entry in config.nav or [] if (kept := _present(entry, known))]
+    menu: Menu = config.nav or []
     menu[-1]["Decisions"] += [page for page in pages if page.startswith("decisions/")]
-    if unnamed := sorted(known - set(_named(menu))):
+    if unnamed := sorted({*pages, *generated()} - set(_pages_of(menu))):
         menu.append({"More": unnamed})
     config.nav = menu
     return config
@@ -43,58 +52,46 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Links from docs/ to what is beside it lead to where that is on the site."""
-    return LINK.sub(lambda found: _on_the_site(found, page.file.src_uri), markdown)
+    """Point links that leave docs/ to their targets on the site, and rank history below other pages."""
+    if page.file.src_uri.startswith(("decisions/", "CHANGELOG")):
+        page.meta.setdefault("search", {"boost": HISTORY_BOOST})
+    return LINK.sub(lambda link: _on_the_site(link, page.file.src_uri), markdown)
 
 
 def generated() -> dict[str, str]:
-    """Pages that no one writes, by name.
-
-    The changelog's links are those of a file beside docs/.
-    """
-    changes = (ROOT / "CHANGELOG.md").read_text()
+    """Return the pages that are made here, by name."""
     return {
-        "CHANGELOG.md": changes.replace("](docs/", "]("),
+        **{name: (ROOT / name).read_text().replace("](docs/", "](") for name in ROOT_PAGES},
         "decisions/index.md": _list_of_decisions(),
         "examples.md": _list_of_examples(),
     }
 
 
 def examples() -> list[Path]:
-    """The files of examples/ that can be shown."""
+    """List the files of examples/ that can be shown."""
     return sorted(path for path in (ROOT / "examples").rglob("*") if path.suffix in LANGUAGES)
 
 
-def _on_the_site(found: re.Match[str], page: str) -> str:
-    """A link that leaves docs/ leads to where its target is on the site, or is plain text."""
+def _on_the_site(link: re.Match[str], page: str) -> str:
+    """Return a link that leaves docs/ as one to its target on the site, or as plain text without one."""
     folder = posixpath.dirname(page)
-    target = posixpath.normpath(posixpath.join(folder, found[2]))
+    target = posixpath.normpath(posixpath.join(folder, link[2]))
     if not target.startswith("../"):
-        return found[0]
+        return link[0]
     place = target.removeprefix("../")
     if place.split("/")[0] == "examples":
         place = place if ROOT / place in examples() else "examples.md"
-    elif not place.startswith("CHANGELOG.md"):
-        return found[1]
-    return f"[{found[1]}]({posixpath.relpath(place, folder or '.')})"
+    elif place.partition("#")[0] not in ROOT_PAGES:
+        return link[1]
+    return f"[{link[1]}]({posixpath.relpath(place, folder or '.')})"
 
 
-def _present(entry: Any, known: set[str]) -> Any:
-    """What is left of a part of the menu when the pages that are not there are gone."""
-    if isinstance(entry, str):
-        return entry if entry in known else None
-    left = {
-        title: [kept for each in part if (kept := _present(each, known))] for title, part in entry.items()
-    }
-    return {title: part for title, part in left.items() if part}
-
-
-def _named(menu: list[Any]) -> list[str]:
-    """All pages of a menu."""
+def _pages_of(menu: Menu) -> list[str]:
+    """List all pages of a menu."""
     return [
         page
         for entry in menu
-        for page in ([entry] if isinstance(entry, str) else _named(next(iter(entry.values()))))
+        for page in ([entry] if isinstance(entry, str) else _pages_of(next(iter(entry.values()))))
     ]
 
 

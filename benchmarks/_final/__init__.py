@@ -1,1 +1,1 @@
-"""What the benchmark ``final`` is made of: the workloads, the C oracle, the clock, and the plots."""
+"""Parts of the benchmark ``final``: the workloads, the C oracle, the clock, and the plots."""

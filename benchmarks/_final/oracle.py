@@ -16,7 +16,7 @@ SOURCES = Path(__file__).parent / "c"
 FLAGS = ("-O3", "-march=native", "-fwrapv", "-shared", "-fPIC")
 
 Slide = Callable[[np.ndarray, Iterable[int], np.ndarray], None]
-"""``(values, windows, out)``: as ``Technique.slide``, for states of one word."""
+"""``(values, windows, out)``: as ``lab.final.sliding.slide``, for states of one word."""
 
 
 def compile_oracles(operation: str, folder: Path) -> dict[str, Slide]:

@@ -11,8 +11,8 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from _final.ratios import AGAINST_C, ALL, LATENCY, MANY, MEMORY, ONE, RATIOS, Rows
-from _final.throughput import BATCH, SINGLE
+from _final.ratios import AGAINST_C, ALL_QUERIES, LATENCY, MANY_QUERIES, MEMORY, ONE_QUERY, RATIOS, Rows
+from _final.throughput import IN_BATCHES, SLIDE_BY_SLIDE
 from weft.final import TECHNIQUES
 
 STYLE: dict[str, Any] = {
@@ -65,7 +65,7 @@ def _throughput(rows: Rows, mode: str, operations: tuple[str, str], across: str)
         for name in TECHNIQUES:
             _line(side, name, [(row["n"], row[name]) for row in chosen if name in row])
         _scales(side, across, base=2)
-        side.set_title(f"{operation}, {'in batches' if mode == BATCH else mode}")
+        side.set_title(f"{operation}, {'in batches' if mode == IN_BATCHES else mode}")
     sides[0].set_ylabel("million slides per second")
     return _with_legend(figure, sides)
 
@@ -74,7 +74,7 @@ def _flatfit(rows: Rows) -> Figure:
     """FlatFIT over FlatFAT for all queries (000 figure 18)."""
     ratio = next(r for r in RATIOS if r.name == "flatfit_over_flatfat_all")
     figure, (side,) = _figure(1)
-    for mode, mark in ((BATCH, "o-"), (SINGLE, "s--")):
+    for mode, mark in ((IN_BATCHES, "o-"), (SLIDE_BY_SLIDE, "s--")):
         points = ratio.at_each_point(rows, mode)
         side.plot([*points], [*points.values()], mark, color="#9467bd", label=mode)
     side.set_xscale("log", base=2)
@@ -166,11 +166,11 @@ def _scales(side: Axes, across: str, base: int) -> None:
 
 def _with_legend(figure: Figure, sides: list[Axes], variants: bool = False) -> Figure:
     """One legend for all sides; the variants of a technique once, unless they differ in look."""
-    found = {}
+    lines = {}
     for side in sides:
         for line, label in zip(*side.get_legend_handles_labels()):
-            found.setdefault(label if variants else label.removesuffix("_inv"), line)
-    figure.legend(found.values(), found.keys(), loc="outside right center", frameon=False)
+            lines.setdefault(label if variants else label.removesuffix("_inv"), line)
+    figure.legend(lines.values(), lines.keys(), loc="outside right center", frameon=False)
     return figure
 
 
@@ -178,13 +178,13 @@ Plot = Callable[[Rows], Figure]
 PLOTS: dict[str, tuple[str, Plot]] = {
     f"{name}{suffix}": (part, partial(_throughput, mode=mode, operations=operations, across=across))
     for name, part, operations, across in (
-        ("one_query", ONE, ("sum", "max"), "window (values)"),
-        ("all_queries", ALL, ("sum", "max"), "widest window, all of 1..n asked"),
-        ("many_queries", MANY, ("sum", "min"), "queries, windows up to 32,768"),
+        ("one_query", ONE_QUERY, ("sum", "max"), "window (values)"),
+        ("all_queries", ALL_QUERIES, ("sum", "max"), "widest window, all of 1..n asked"),
+        ("many_queries", MANY_QUERIES, ("sum", "min"), "queries, windows up to 32,768"),
     )
-    for mode, suffix in ((BATCH, ""), (SINGLE, "_slide_by_slide"))
+    for mode, suffix in ((IN_BATCHES, ""), (SLIDE_BY_SLIDE, "_slide_by_slide"))
 } | {
-    "flatfit_over_flatfat": (ALL, _flatfit),
+    "flatfit_over_flatfat": (ALL_QUERIES, _flatfit),
     "latency": (LATENCY, _latency),
     "latency_spikes": (LATENCY, _spikes),
     "memory": (MEMORY, _memory),

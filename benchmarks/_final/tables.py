@@ -7,25 +7,25 @@ from typing import Any
 from rich.console import Group
 from rich.table import Table
 
-from _final.ratios import AGAINST_C, ALL, LATENCY, MANY, MEMORY, ONE, RATIOS, Rows
-from _final.throughput import BATCH, SINGLE
-from weft.bench import Result
+from _final.ratios import AGAINST_C, ALL_QUERIES, LATENCY, MANY_QUERIES, MEMORY, ONE_QUERY, RATIOS, Rows
+from _final.throughput import IN_BATCHES, SLIDE_BY_SLIDE
+from weft.cli.bench import BenchmarkResult
 from weft.final import TECHNIQUES
 
 PERCENTILES = {"min": 0, "25": 25, "50": 50, "75": 75, "99": 99, "99.9": 99.9, "max": 100}
 
 
-def render(result: Result) -> Group:
+def render(result: BenchmarkResult) -> Group:
     """A table per part, and the ratios with the papers' beside them."""
-    tables = [_by_technique(result.rows, part) for part in (ONE, ALL, MANY)]
+    tables = [_by_technique(result.rows, part) for part in (ONE_QUERY, ALL_QUERIES, MANY_QUERIES)]
     tables += [_kernels(result.rows), _latencies(result.rows), _memories(result.rows), _ratios(result)]
     return Group(*(table for table in tables if table.row_count))
 
 
 def _by_technique(rows: Rows, part: str) -> Table:
     chosen = [row for row in rows if row["part"] == part]
-    points = _some(sorted({row["n"] for row in chosen}))
-    counted = "queries" if part == MANY else "window"
+    points = _spread_points(sorted({row["n"] for row in chosen}))
+    counted = "queries" if part == MANY_QUERIES else "window"
     table = Table(title=f"{part.capitalize()}: million slides per second by {counted}")
     for heading in ("operation", "mode", "technique"):
         table.add_column(heading)
@@ -67,7 +67,7 @@ def _latencies(rows: Rows) -> Table:
 
 def _memories(rows: Rows) -> Table:
     chosen = [row for row in rows if row["part"] == MEMORY]
-    shown = _some(chosen)
+    shown = _spread_points(chosen)
     table = Table(title="Partials kept at most, by window")
     table.add_column("technique")
     for row in shown:
@@ -77,10 +77,10 @@ def _memories(rows: Rows) -> Table:
     return table
 
 
-def _ratios(result: Result) -> Table:
+def _ratios(result: BenchmarkResult) -> Table:
     table = Table(title="Ratios: ours and the papers'")
     table.add_column("ratio")
-    for heading in (BATCH, SINGLE, "paper"):
+    for heading in (IN_BATCHES, SLIDE_BY_SLIDE, "paper"):
         table.add_column(heading, justify="right")
     for ratio in RATIOS:
         ours = (result.figures.get(ratio.name + suffix) for suffix in ("", "_single"))
@@ -88,10 +88,10 @@ def _ratios(result: Result) -> Table:
     return table
 
 
-def _some(points: list[Any]) -> list[Any]:
-    """As many as fit a line, from the first to the last; the plots have them all.
+def _spread_points(points: list[Any]) -> list[Any]:
+    """Return as many points as fit a line, from the first to the last; the plots have them all.
 
-    >>> _some([*range(21)]), _some([1, 2])
+    >>> _spread_points([*range(21)]), _spread_points([1, 2])
     ([0, 4, 8, 12, 16, 20], [1, 2])
     """
     step = max((len(points) + 2) // 5, 1)

@@ -12,24 +12,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from _final.operations import OPERATIONS, contestants
+from _final.operations import OPERATIONS
 from _final.oracle import Slide
+from lab.final.sliding import slide
 
-ENOUGH = 0.02
-"""Seconds that one try should take."""
-LONGEST = 1 << 22
-BATCH, SINGLE = "batch", "slide by slide"
+TRY_SECONDS = 0.02
+"""Time that one try should take."""
+MAX_VALUES = 1 << 22
+IN_BATCHES, SLIDE_BY_SLIDE = "batch", "slide by slide"
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How often each is tried, and for how many seconds four windows' worth of slides is waited for."""
+    """The tries of each, and the seconds for which four windows' worth of slides is waited for."""
 
     tries: int
     patience: float
 
 
-def stream(length: int = LONGEST) -> np.ndarray:
+def stream(length: int = MAX_VALUES) -> np.ndarray:
     """Independent values: the usual case of every technique."""
     return np.random.default_rng(2012).integers(0, 1 << 40, length)
 
@@ -37,18 +38,18 @@ def stream(length: int = LONGEST) -> np.ndarray:
 def columns_of(queries: int, mode: str) -> int:
     """Answers kept per query: what stays in the cache, and never a power of two, which would share its sets.
 
-    >>> columns_of(64, BATCH), columns_of(1024, BATCH), columns_of(64, SINGLE)
+    >>> columns_of(64, IN_BATCHES), columns_of(1024, IN_BATCHES), columns_of(64, SLIDE_BY_SLIDE)
     (1000, 63, 1)
     """
-    return 1 if mode == SINGLE else 1000 if queries <= 64 else (64_000 // queries) | 1
+    return 1 if mode == SLIDE_BY_SLIDE else 1000 if queries <= 64 else (64_000 // queries) | 1
 
 
 def slides(operation: str, names: Iterable[str]) -> dict[str, Slide]:
     """The slide kernels of techniques, as functions of values, windows and output."""
-    monoid, known = OPERATIONS[operation], contestants(operation)
+    monoid = OPERATIONS[operation]
 
     def bind(name: str) -> Slide:
-        return lambda values, windows, out: known[name].slide(monoid, values, windows, out)
+        return lambda values, windows, out: slide(name, monoid, values, windows, out)
 
     return {name: bind(name) for name in names}
 
@@ -70,7 +71,7 @@ def compare(
     out = np.zeros((len(windows), columns_of(len(windows), mode), 1), dtype=np.int64)
     rates = check_answers(patient, values[: least // 2 + 1000], windows, out)
     counts = {
-        name: int(np.clip(rate * ENOUGH, max(least, 1000), len(values))) for name, rate in rates.items()
+        name: int(np.clip(rate * TRY_SECONDS, max(least, 1000), len(values))) for name, rate in rates.items()
     }
 
     def work(name: str) -> Callable[[], None]:
@@ -86,11 +87,11 @@ def check_answers(
     """Roughly the slides per second of each; AssertionError unless all agree on the newest answers."""
     expected: np.ndarray | None = None
     rates = {}
-    for name, slide in contest.items():
-        slide(values[:1], windows, out)  # compiles it
+    for name, work in contest.items():
+        work(values[:1], windows, out)  # compiles it
         out[:] = -1
         start = time.thread_time()
-        slide(values, windows, out)
+        work(values, windows, out)
         rates[name] = len(values) / (time.thread_time() - start)
         if expected is None:
             expected = out.copy()

@@ -20,9 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from weft.engine.manifest import Manifest
-from weft.engine.versions import Version
-from weft.query import Call, Column, Literal, Query
+from weft.model.expression import Call, Column, Literal
+from weft.model.query import Query
+from weft.store.manifest import Manifest
+from weft.store.versions import Version
 
 FUNCTIONS = {"sum": "sum", "max": "max", "min": "min", "avg": "mean"}
 Row = tuple[Any, ...]
@@ -42,7 +43,7 @@ class Life:
 
 @dataclass
 class Verdict:
-    """What was found: how much was checked, and everything that is wrong."""
+    """The result of a check: how much was checked, and everything that is wrong."""
 
     steps: int = 0
     rows: int = 0
@@ -54,19 +55,21 @@ class Verdict:
 
 def check(place: Path) -> Verdict:
     """Check all that a soak has left: ``in``, ``out``, ``kept`` and ``changes.jsonl``."""
-    manifests, versions = read_kept(place / "kept")
+    manifests, versions = read_checkpoint(place / "kept")
     rows = pa.concat_tables(pq.read_table(f) for f in sorted((place / "in").glob("*.parquet"))).sort_by("ts")
     verdict = Verdict(steps=len(manifests), rows=rows.num_rows)
     verdict.wrong += _counts(manifests, rows.num_rows)
     delivered = read_delivered(place / "out")
     for life in lives(manifests, versions):
         files = delivered.get(life.query.name, {})
-        mine = [files.pop(seq) for seq in sorted(files) if life.first <= seq <= life.last]
-        found = Counter(row for table in mine for row in rows_of(table, life.query))
-        wanted = Counter(rows_of(answers(life, rows), life.query))
+        tables = [files.pop(seq) for seq in sorted(files) if life.first <= seq <= life.last]
+        delivered_rows = Counter(row for table in tables for row in rows_of(table, life.query))
+        due_rows = Counter(rows_of(answers(life, rows), life.query))
         verdict.lives += 1
-        verdict.results += sum(found.values())
-        verdict.wrong += [f"{_of(life)}: {text}" for text in differences(found, wanted, life.query)]
+        verdict.results += sum(delivered_rows.values())
+        verdict.wrong += [
+            f"{_of(life)}: {text}" for text in differences(delivered_rows, due_rows, life.query)
+        ]
     verdict.wrong += [f"results of no query: {n}, step {s}" for n, files in delivered.items() for s in files]
     for promise in _lines(place / "changes.jsonl"):
         verdict.promises += 1
@@ -74,35 +77,35 @@ def check(place: Path) -> Verdict:
     return verdict
 
 
-def read_kept(kept: Path) -> tuple[list[Manifest], dict[int, Version]]:
+def read_checkpoint(folder: Path) -> tuple[list[Manifest], dict[int, Version]]:
     """All manifests in order, and the versions that they name."""
-    manifests = [Manifest.from_json(f.read_bytes()) for f in sorted(kept.glob("manifests-*.json"))]
-    versions = [Version.from_json(f.read_bytes()) for f in sorted(kept.glob("registry-*.json"))]
+    manifests = [Manifest.from_json(f.read_bytes()) for f in sorted(folder.glob("manifests-*.json"))]
+    versions = [Version.from_json(f.read_bytes()) for f in sorted(folder.glob("registry-*.json"))]
     if [m.seq for m in manifests] != list(range(1, len(manifests) + 1)):
         raise ValueError("some manifests were not kept; the soak cannot be checked")
     return manifests, {v.version: v for v in versions}
 
 
 def lives(manifests: Iterable[Manifest], versions: Mapping[int, Version]) -> Iterator[Life]:
-    """Every query's steps, from joining to leaving."""
-    open: dict[str, Life] = {}
-    for made in manifests:
-        version, now = versions[made.version], {}
+    """Yield every query's steps, from when it was added until it was dropped."""
+    alive: dict[str, Life] = {}
+    for manifest in manifests:
+        version, now = versions[manifest.version], {}
         for query in version.queries:
-            origin, before = version.origins[query.name], open.pop(query.name, None)
+            origin, before = version.origins[query.name], alive.pop(query.name, None)
             same = before and (before.query, before.since, before.joined) == (query, *_times(origin))
             if before and not same:
                 yield before
             if not (before and same):
-                before = Life(query, origin.since, origin.joined, made.seq, made.seq, None)
-            now[query.name] = replace(before, last=made.seq, watermark=made.watermark)
-        yield from open.values()
-        open = now
-    yield from open.values()
+                before = Life(query, origin.since, origin.latest_when_added, manifest.seq, manifest.seq, None)
+            now[query.name] = replace(before, last=manifest.seq, watermark=manifest.watermark)
+        yield from alive.values()
+        alive = now
+    yield from alive.values()
 
 
 def answers(life: Life, rows: pa.Table) -> pa.Table:
-    """What a life had to give, from all rows: each copied into each window that holds it."""
+    """Compute the answers of a life from all rows: each copied into each window that holds it."""
     query, window = life.query, life.query.window
     until = life.watermark if life.watermark is not None else -(1 << 62)
     times = rows.column("ts").cast(pa.int64()).to_numpy()
@@ -117,15 +120,15 @@ def answers(life: Life, rows: pa.Table) -> pa.Table:
         copy = rows.append_column("start", pa.array(start)).filter(pa.array(inside))
         copies.append(copy)
     grouped = pa.concat_tables(copies).group_by([*query.group_by, "start"], use_threads=False)
-    asked = [
+    aggregates = [
         ("start", "count") if not a.args else (a.args[0].name, FUNCTIONS[a.function])
         for a in query.aggregates
     ]
-    made = grouped.aggregate(asked)
-    start = made.column("start")
+    totals = grouped.aggregate(aggregates)
+    start = totals.column("start")
     moment = [x.cast(pa.timestamp("us", "UTC")) for x in (start, pc.add(start, window.range))]
-    values = [made.column(f"{column}_{function}") for column, function in asked]
-    keys = [made.column(k) for k in query.group_by]
+    values = [totals.column(f"{column}_{function}") for column, function in aggregates]
+    keys = [totals.column(k) for k in query.group_by]
     return pa.table([*keys, *moment, *values], names=list(query.result_columns))
 
 
@@ -140,11 +143,11 @@ def _satisfied(query: Query, rows: pa.Table) -> np.ndarray:
 
 def read_delivered(out: Path) -> dict[str, dict[int, pa.Table]]:
     """The sink's files by query and step."""
-    found: dict[str, dict[int, pa.Table]] = {}
+    tables: dict[str, dict[int, pa.Table]] = {}
     for file in out.glob("*/*-*.parquet"):
         seq = int(file.stem.rpartition("-")[2])
-        found.setdefault(file.parent.name, {})[seq] = pq.read_table(file, partitioning=None)
-    return found
+        tables.setdefault(file.parent.name, {})[seq] = pq.read_table(file, partitioning=None)
+    return tables
 
 
 def rows_of(table: pa.Table, query: Query) -> list[Row]:
@@ -152,11 +155,11 @@ def rows_of(table: pa.Table, query: Query) -> list[Row]:
     return list(zip(*(table.column(name).to_pylist() for name in query.result_columns)))
 
 
-def differences(found: Counter[Row], wanted: Counter[Row], query: Query) -> list[str]:
-    """What is lost, twice or wrong; floats may differ in their last digits."""
+def differences(delivered: Counter[Row], expected: Counter[Row], query: Query) -> list[str]:
+    """Return what is lost, twice or wrong; floats may differ in their last digits."""
     width = len(query.group_by) + 2
-    texts = [f"delivered {n} times: {row}" for row, n in found.items() if n > 1]
-    due, got = ({row[:width]: row[width:] for row in rows} for rows in (wanted, found))
+    texts = [f"delivered {n} times: {row}" for row, n in delivered.items() if n > 1]
+    due, got = ({row[:width]: row[width:] for row in rows} for rows in (expected, delivered))
     texts += [f"lost: {key}" for key in due.keys() - got.keys()]
     texts += [f"not due: {key}" for key in got.keys() - due.keys()]
     for key in due.keys() & got.keys():
@@ -172,7 +175,7 @@ def _counts(manifests: list[Manifest], rows: int) -> list[str]:
 
 
 def _kept_promise(promise: Mapping[str, Any], versions: Mapping[int, Version]) -> list[str]:
-    """A change that was told to whoever asked must be in the version it names."""
+    """Check that a change that was reported as done is in the version it names."""
     name, version = promise["name"], versions.get(promise["version"])
     if version is None:
         return [f"version {promise['version']}, promised for '{name}', was never written"]
@@ -192,7 +195,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _times(origin: Any) -> tuple[int, int]:
-    return origin.since, origin.joined
+    return origin.since, origin.latest_when_added
 
 
 def _of(life: Life) -> str:

@@ -18,25 +18,25 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import weft
 from _soak.questions import NAMES, question
-from weft.engine.changes import Change
 from weft.errors import WeftError
+from weft.runner.changes import Change
 from weft.sinks import ParquetSink
 from weft.spark import Files, Run, session, stream
-from weft.workload import text
+from weft.testing.questions import text
 
 LATENESS = "30 s"
-FEWEST = 4
-EVERY = 2
+MIN_QUERIES = 4
+START_STRIDE = 2
 """Every second name is there from the start."""
 
 
-def main(place: Path, seed: int, what: str) -> None:
+def main(place: Path, seed: int, mode: str) -> None:
     """Stream until killed, or to the end."""
-    ends = what == "finish"
+    ends = mode == "finish"
     fixed = random.Random(0)
     run = stream(
         Files(place / "in", max_files_per_batch=4),
-        weft.sql(text(question(name, fixed) for name in NAMES[::EVERY])),
+        weft.sql(text(question(name, fixed) for name in NAMES[::START_STRIDE])),
         time="ts",
         lateness=LATENESS,
         checkpoint=place / "checkpoint",
@@ -74,7 +74,7 @@ class Churn:
         name, what = self.chance.choice(NAMES), self.chance.random()
         if name not in running:
             future = self.run.add(question(name, self.chance).sql(), name)
-        elif what < 0.5 and len(running) > FEWEST:
+        elif what < 0.5 and len(running) > MIN_QUERIES:
             future = self.run.drop(name)
         else:
             future = self.run.replace(question(name, self.chance).sql(), name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from weft.workload import Question
+from weft.testing.questions import Question
 
 KINDS = {
     "traded": (("symbol",), ("sum(volume) AS shares", "count(*) AS trades")),
@@ -12,8 +12,8 @@ KINDS = {
     "venues": (("exchange",), ("avg(price) AS mean", "sum(volume) AS shares")),
     "totals": ((), ("count(*) AS trades", "max(volume) AS largest")),
 }
-EACH = 4
-NAMES = [f"{kind}_{number}" for kind in KINDS for number in range(EACH)]
+NAMES_PER_KIND = 4
+NAMES = [f"{kind}_{number}" for kind in KINDS for number in range(NAMES_PER_KIND)]
 
 
 def question(name: str, chance: random.Random) -> Question:

@@ -7,34 +7,42 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from weft.builder import QueryBuilder, query
-from weft.define import UserAggregate, define_aggregate
-from weft.engine.changes import Change
 from weft.errors import AggregateError, AnswerOverflow, CheckpointError, JobError, QueryError, WeftError
-from weft.join_builder import JoinBuilder, join
-from weft.join_run import JoinRun
-from weft.local import LocalRun
-from weft.optimize import plan
-from weft.plan import Plan, Tree
-from weft.query import Aggregate, JoinQuery, Query, Window
-from weft.sample import sharing
+from weft.io.sources import generate
+from weft.local.join_run import JoinRun
+from weft.local.run import LocalRun
+from weft.local.run_all import run
+from weft.local.sample import sharing
+from weft.model.join import JoinQuery
+from weft.model.query import Aggregate, Query
+from weft.model.window import Window
+from weft.planning.plan import Plan
+from weft.planning.planner import plan
+from weft.planning.tree import Tree
+from weft.runner.changes import Change
 from weft.sql import sql
-from weft.streams import run
+from weft.sql.builder import QueryBuilder, query
+from weft.sql.define import UserAggregate, define_aggregate
+from weft.sql.join_builder import JoinBuilder, join
 
 if TYPE_CHECKING:
-    from weft.files import Files
-    from weft.generated import Generated
-    from weft.kafka import Kafka
+    from weft.io.files import Files
+    from weft.io.kafka import Kafka
+    from weft.io.sources.generated import Generated
     from weft.spark.batch import share
     from weft.spark.session import session
     from weft.spark.stream import stream
 
 __version__ = "0.1.0"
 
-_SOURCES = {"Files": "weft.files", "Generated": "weft.generated", "Kafka": "weft.kafka"}
+# The row makers stand in weft.testing; programs that import them by their former path go on.
+sys.modules[f"{__name__}.generate"] = generate
+
+_SOURCES = {"Files": "weft.io.files", "Generated": "weft.io.sources.generated", "Kafka": "weft.io.kafka"}
 _ON_SPARK = ("session", "share", "stream")
 
 

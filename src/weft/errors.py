@@ -66,7 +66,7 @@ class LateRowsWarning(UserWarning):
 
 
 def late_message(late: int, rows: int) -> str:
-    """What is said where rows were late.
+    """Return the warning of late rows.
 
     >>> print(late_message(2, 2000).split(";")[0])
     2 of 2,000 rows came after a window that holds them was answered, and are missing there

@@ -7,20 +7,21 @@ import math
 from typing import Any
 
 import numpy as np
-import oracle
 import pyarrow as pa
 import pytest
 from datasketches import hll_sketch, kll_doubles_sketch
-from engine_driver import drive
 
 import weft
+from support import oracle
+from support.engine_driver import drive
+from support.seeds import seeded_numpy
 from weft.aggregates.sketch import Kll, k_for, lg_k_for
-from weft.engine.compile import compile_plan
 from weft.errors import QueryError
 from weft.final import TECHNIQUES, fits
+from weft.operators.windows.compile import compile_plan
 
 SECOND = 1_000_000
-RANDOM = np.random.default_rng(11)
+RANDOM = seeded_numpy(11)
 N = 20_000
 ROWS = pa.table(
     {
@@ -79,7 +80,7 @@ def test_distinct_values_do_not_depend_on_how_rows_are_cut() -> None:
     select = "k, approx_count_distinct(i) AS d, approx_count_distinct(s) AS e"
     queries = weft.sql(f"SELECT {select} FROM s [RANGE '30 s' SLIDE '10 s'] GROUP BY k")
     (expected,) = weft.run(queries, ROWS, time="ts", threads=1).values()
-    shuffled = ROWS.take(pa.array(np.random.default_rng(3).permutation(N)))
+    shuffled = ROWS.take(pa.array(seeded_numpy(3).permutation(N)))
     batches = [shuffled.slice(at, 3000) for at in range(0, N, 3000)]
     driven = drive(queries, batches, "ts", 60 * SECOND, buckets=2, forgetful=True)
     got = pa.concat_tables([t for results in driven.rounds for t in results.values()])
@@ -107,7 +108,7 @@ def test_percentiles_within_the_stated_rank_error(accuracy: str, share: float) -
 
 def test_percentiles_merged_over_batches() -> None:
     queries = weft.sql("SELECT approx_percentile(x, 0.9) AS p, approx_median(x) AS m FROM s [RANGE '60 s']")
-    shuffled = ROWS.take(pa.array(np.random.default_rng(4).permutation(N)))
+    shuffled = ROWS.take(pa.array(seeded_numpy(4).permutation(N)))
     batches = [shuffled.slice(at, 3000) for at in range(0, N, 3000)]
     driven = drive(queries, batches, "ts", 60 * SECOND, buckets=2, forgetful=True)
     (row,) = [r for results in driven.rounds for t in results.values() for r in t.to_pylist()]

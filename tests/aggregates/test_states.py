@@ -32,10 +32,10 @@ AT = datetime.datetime(2024, 10, 27, 2, 30, 0, 5)
 
 @pytest.fixture(autouse=True)
 def forgotten() -> Iterator[None]:
-    known = dict(aggregates.DEFINED)
+    known = dict(aggregates.USER_FUNCTIONS)
     yield
-    aggregates.DEFINED.clear()
-    aggregates.DEFINED.update(known)
+    aggregates.USER_FUNCTIONS.clear()
+    aggregates.USER_FUNCTIONS.update(known)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_a_state_that_cannot_be_written_is_refused_when_it_is_defined() -> None:
         AggregateError, match=r"Mean is not plain data; keep numbers.*to_state and from_state"
     ):
         mean()
-    assert "my_mean" not in aggregates.DEFINED
+    assert "my_mean" not in aggregates.USER_FUNCTIONS
 
 
 def test_hooks_write_states_of_one_s_own() -> None:

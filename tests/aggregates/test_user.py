@@ -11,23 +11,24 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import oracle
 import pyarrow as pa
 import pytest
-from engine_driver import drive
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from user_aggregates import define_again, define_all, define_maps, mapped
 
 import weft
+from support import oracle
+from support.engine_driver import drive
+from support.seeds import seeded_numpy
+from support.user_aggregates import define_again, define_all, define_maps, mapped
 from weft import aggregates
 from weft.aggregates.compiled import UserPart
 from weft.aggregates.function import AggregateFunction
 from weft.aggregates.objects import ObjectPart
-from weft.engine.compile import compile_plan
 from weft.errors import AggregateError, QueryError
 from weft.final import TECHNIQUES, fits, technique_for
-from weft.query import Column
+from weft.model.expression import Column
+from weft.operators.windows.compile import compile_plan
 
 SECOND = 1_000_000
 AGAIN = {"my_sum(i)": "sum(i)", "my_max(x)": "max(x)", "my_mean(x)": "avg(x)"}
@@ -35,10 +36,10 @@ AGAIN = {"my_sum(i)": "sum(i)", "my_max(x)": "max(x)", "my_mean(x)": "avg(x)"}
 
 @pytest.fixture(autouse=True)
 def forget() -> Iterator[None]:
-    before = dict(aggregates.DEFINED)
+    before = dict(aggregates.USER_FUNCTIONS)
     yield
-    aggregates.DEFINED.clear()
-    aggregates.DEFINED.update(before)
+    aggregates.USER_FUNCTIONS.clear()
+    aggregates.USER_FUNCTIONS.update(before)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -46,7 +47,7 @@ def defined() -> Iterator[None]:
     """Defined once, so that kernels are compiled once."""
     define_all()
     yield
-    aggregates.DEFINED.clear()
+    aggregates.USER_FUNCTIONS.clear()
 
 
 def table(rows: list[dict[str, Any]]) -> pa.Table:
@@ -85,6 +86,7 @@ def windows(select: str, where: str = "") -> list[weft.Query]:
     )
 
 
+@pytest.mark.slow
 @given(rows=ROWS, cuts=st.lists(st.integers(0, 40), max_size=3), forgetful=st.booleans())
 @settings(max_examples=25, deadline=None)
 def test_written_again_is_as_built_in(rows: list[dict[str, Any]], cuts: list[int], forgetful: bool) -> None:
@@ -101,7 +103,7 @@ def test_written_again_is_as_built_in(rows: list[dict[str, Any]], cuts: list[int
 
 
 def sample(n: int = 400, seed: int = 5) -> pa.Table:
-    random = np.random.default_rng(seed)
+    random = seeded_numpy(seed)
     return table(
         [
             {
@@ -119,7 +121,7 @@ def parts_of(call: str) -> list[aggregates.Part]:
     name, _, arguments = call.rstrip(")").partition("(")
     columns = tuple(Column(a.strip()) for a in arguments.split(","))
     types = tuple({"i": "bigint", "x": "double"}[c.name] for c in columns)
-    return list(aggregates.DEFINED[name].parts(columns, types))
+    return list(aggregates.USER_FUNCTIONS[name].parts(columns, types))
 
 
 @pytest.mark.parametrize("call", ["py_sum(i)", "py_mean(x)", "mapped(i, i)"])
@@ -139,13 +141,14 @@ def test_plain_python_by_every_technique(call: str, name: str) -> None:
 def test_compiled_by_every_technique(name: str) -> None:
     monoid = parts_of("my_sum(i)")[0].monoid
     chosen = technique_for(name, monoid)
-    states = np.random.default_rng(1).integers(-50, 50, (200, 1))
+    states = seeded_numpy(1).integers(-50, 50, (200, 1))
     low = np.repeat(np.arange(0, 190, 3), 3)
     high = np.minimum(low + np.tile([1, 9, 40], len(low) // 3), 200)
     got = chosen(monoid, states).answer(low, high)
     assert got[:, 0].tolist() == [int(states[a:b].sum()) for a, b in zip(low, high)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["auto", "twostacks", "flatfat"])
 def test_wide_states_are_compiled(name: str) -> None:
     assert isinstance(parts_of("my_slope(x, i)")[0], UserPart)
@@ -354,7 +357,7 @@ def test_a_function_travels_by_value() -> None:
     from pyspark import cloudpickle
 
     for name in ("my_sum", "py_sum", "mapped"):
-        function = aggregates.DEFINED[name]
+        function = aggregates.USER_FUNCTIONS[name]
         again = pickle.loads(cloudpickle.dumps(function))
         args = (Column("i"),) * function.arity
         types = ("bigint",) * function.arity
@@ -401,7 +404,7 @@ def test_definitions_that_are_refused(name: str, more: dict[str, Any], message: 
         good["lower"] = len
     with pytest.raises(AggregateError, match=message):
         define(name, **(good | more))
-    assert name not in aggregates.DEFINED
+    assert name not in aggregates.USER_FUNCTIONS
 
 
 @pytest.mark.parametrize(
@@ -469,6 +472,7 @@ def test_states_that_are_arrays(name: str) -> None:
     assert all(row["v"] in range(4) for row in found["wide"].to_pylist())
 
 
+@pytest.mark.slow
 def test_windows_counted_in_rows() -> None:
     rows = table([{"ts": n * SECOND, "k": "ab"[n % 3 == 0], "i": n % 7, "x": n / 4} for n in range(60)])
     select = ", ".join(

@@ -1,13 +1,13 @@
-"""The engine's path of every technique, and sliding over a batch, against recompute."""
+"""The engine's path of every technique, against recompute."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from final_cases import MONOIDS, NATURES, assert_same, pairs, states
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.final_cases import MONOIDS, NATURES, assert_same, pairs, states
 from weft.aggregates.monoid import Monoid
 from weft.final import TECHNIQUES
 
@@ -62,33 +62,3 @@ def test_nothing_to_answer(name: str, monoid: str) -> None:
     assert TECHNIQUES[name](chosen, chosen.identity(3)).answer(nothing, nothing).shape == (0, chosen.width)
     empty = TECHNIQUES[name](chosen, chosen.identity(0)).answer(np.array([0]), np.array([0]))
     assert empty.tolist() == chosen.identity(1).tolist()
-
-
-@pytest.mark.parametrize(("name", "monoid"), BY_NATURE)
-@pytest.mark.parametrize("shape", ["sorted", "reversed", "constant", "random"])
-def test_slide(name: str, monoid: str, shape: str) -> None:
-    chosen, n = MONOIDS[monoid], 300
-    ramp = np.repeat(np.arange(n)[:, np.newaxis], chosen.width, axis=1)
-    values = {
-        "sorted": ramp,
-        "reversed": ramp[::-1],
-        "constant": np.full_like(ramp, 3),
-        "random": states(chosen, n, n),
-    }[shape]
-    for windows in ([1], [5], [8], [1, 2, 3, 64, 64, 17], [299, 300, 301, 1000, 1]):
-        expected = TECHNIQUES["recompute"].slide(chosen, values, windows)
-        got = TECHNIQUES[name].slide(chosen, values, windows)
-        np.testing.assert_array_equal(got, expected)
-        # A short output keeps the newest answers, wherever it is cut.
-        short = np.zeros((len(windows), 37, chosen.width), dtype=np.int64)
-        TECHNIQUES[name].slide(chosen, values, windows, short)
-        newest = np.arange(n - 37, n)
-        np.testing.assert_array_equal(short[:, newest % 37], expected[:, newest])
-
-
-def test_bulk_slides_over_more_than_its_chunks() -> None:
-    for monoid in NATURES.values():
-        values = states(monoid, 20_000, 1)
-        windows = [1, 2, 700, 1023, 1024, 1025, 3000]
-        expected = TECHNIQUES["twostacks"].slide(monoid, values, windows)
-        np.testing.assert_array_equal(TECHNIQUES["bulk"].slide(monoid, values, windows), expected)

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from final_cases import MONOIDS, assert_same, states
 
+from lab.final.workload import Call
+from support.final_cases import MONOIDS, assert_same, states
 from weft.aggregates import FUNCTIONS
-from weft.calibration import store
 from weft.errors import QueryError
 from weft.final import TECHNIQUES, check_technique, fits, technique
+from weft.final.calibration import store
 from weft.final.costs import DEFAULTS, Cost, candidates, cheapest, costs, kind
-from weft.final.workload import Call
-from weft.query import Column
+from weft.model.expression import Column
 
 
 def with_costs(recompute: Cost, bulk: Cost) -> dict[str, dict[str, Cost]]:
@@ -47,10 +47,10 @@ def test_few_windows_are_recomputed_and_many_are_not(name: str) -> None:
 
 def test_every_kind_of_part_has_costs() -> None:
     for function in FUNCTIONS.values():
-        for type in ("double", "bigint", "string", "boolean"):
-            if all(type in accepted for accepted in function.accepts):
+        for dtype in ("double", "bigint", "string", "boolean"):
+            if all(dtype in accepted for accepted in function.accepts):
                 arguments = (Column("x"), Column("y"))[: function.arity]
-                for part in function.parts(arguments, (type,) * function.arity):
+                for part in function.parts(arguments, (dtype,) * function.arity):
                     assert candidates(part.monoid) == ("recompute", "bulk")
                     for length in (1, 1000):
                         assert kind(part.monoid, 1, length) in DEFAULTS

@@ -6,10 +6,11 @@ from itertools import count
 
 import numpy as np
 import pytest
-from final_cases import COUNT, MAXIMUM, MONOIDS, assert_same, pairs, states, techniques_for
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.final_cases import COUNT, MAXIMUM, MONOIDS, assert_same, pairs, states, techniques_for
+from support.seeds import seeded_numpy
 from weft.final import TECHNIQUES, SlidingWindow
 from weft.final.recompute import RecomputeWindow
 
@@ -52,7 +53,7 @@ def test_any_input_over_many_laps(name: str, monoid: str, shape: str, windows: t
         "sorted": np.arange(length),
         "reversed": np.arange(length)[::-1],
         "constant": np.full(length, 7),
-        "random": np.random.default_rng(length).integers(0, 100, length),
+        "random": seeded_numpy(length).integers(0, 100, length),
     }[shape]
     window, oracle = TECHNIQUES[name].window(chosen, windows), RecomputeWindow(chosen, windows)
     for value in values:

@@ -7,13 +7,14 @@ from math import log2
 
 import numpy as np
 import pytest
-from final_cases import COUNT, MAXIMUM
 
+from support.final_cases import COUNT, MAXIMUM
+from support.seeds import seeded_numpy
 from weft.final import TECHNIQUES
 
 LENGTH = 700
 SHAPES = {
-    "random": np.random.default_rng(7).integers(0, 2**40, LENGTH),
+    "random": seeded_numpy(7).integers(0, 2**40, LENGTH),
     "ascending": np.arange(LENGTH),
     "descending": np.arange(LENGTH)[::-1],
     "constant": np.full(LENGTH, 5),
@@ -105,7 +106,7 @@ def test_flatfit_needs_three_times_n_less_one_for_n_plus_one_slides() -> None:
 @pytest.mark.parametrize("name", ["daba", "daba_lite"])
 def test_no_slide_of_daba_is_ever_dear(name: str) -> None:
     # However the window grows and shrinks, an insert or an evict does at most one step of the flip.
-    random, step = np.random.default_rng(3), {"daba": 3, "daba_lite": 2}[name]
+    random, step = seeded_numpy(3), {"daba": 3, "daba_lite": 2}[name]
     window = TECHNIQUES[name].window(MAXIMUM, [40])
     for i in range(3000):
         before = window.operations
@@ -124,7 +125,7 @@ def test_no_slide_of_daba_is_ever_dear(name: str) -> None:
 def test_slickdeque_is_as_long_as_the_harmonic_number(n: int, expected: float) -> None:
     window = TECHNIQUES["slickdeque"].window(MAXIMUM, [n])
     lengths = []
-    for value in np.random.default_rng(0).permutation(8000):
+    for value in seeded_numpy(0).permutation(8000):
         if len(window) == n:
             window.evict()
         window.insert(np.array([[value]]))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from final_cases import COUNT as SUM
-from final_cases import MAXIMUM as MAX
 
+from support.final_cases import COUNT as SUM
+from support.final_cases import MAXIMUM as MAX
 from weft.final import TECHNIQUES, SlidingWindow
 
 FLATFIT_STREAM = (2, 4, 0, 3, 7, 6, 1, 8, 9, 5)

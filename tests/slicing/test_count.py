@@ -10,19 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.query import Window
+from lab.slicing.edges import count_edges, f1_series
+from lab.slicing.weave import common_edges, weaveability
+from support.seeds import seeded_numpy
+from weft.model.window import Window
 from weft.slicing import Progression, edge_rate, edges_between
 from weft.slicing.count import (
     COUNTERS,
     MergedF1,
     Unaffordable,
     bitset,
-    common_edges,
-    count_edges,
     f1,
-    f1_series,
     merged_f1,
-    weaveability,
 )
 from weft.slicing.count.merged_f1 import intersect
 from weft.slicing.count.sample import sample
@@ -140,7 +139,7 @@ def test_too_many_groups_and_too_many_terms_are_refused() -> None:
     with pytest.raises(Unaffordable, match="2\\^40 groups"):
         f1(some)
     with pytest.raises(Unaffordable, match="more than 100 intersections"):
-        merged_f1(some, most=100)
+        merged_f1(some, max_intersections=100)
 
 
 def test_f1_beyond_machine_words() -> None:
@@ -156,7 +155,7 @@ def test_many_primes_are_counted_at_once() -> None:
 
 
 def test_the_planner_says_how_a_rate_was_found() -> None:
-    random = np.random.default_rng(0)
+    random = seeded_numpy(0)
     assert measure_rate([]).value == 0
     assert measure_rate(shifted((6, 0), (6, 1))) == measure_rate(shifted((6, 0), (6, 1), (6, 0)))
     assert measure_rate(shifted((6, 0), (6, 1))).how == "formula"

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.query import Window
+from lab.slicing.manager import SliceManager
+from lab.slicing.partials import partials_per_window
+from weft.model.window import Window
 from weft.slicing import (
     SLICERS,
     Progression,
-    SliceManager,
     align,
     edge_rate,
     edges_between,
-    partials_per_window,
     reduce_progressions,
     slices_of,
 )

@@ -16,9 +16,9 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import trades
 
 import weft
+from support import trades
 from weft.errors import JobError
 from weft.spark.cluster import Cluster
 
@@ -61,7 +61,7 @@ def begin(
     (place / "job.toml").write_text(job)
     (place / "queries.sql").write_text(queries)
     command = [sys.executable, "-m", "weft.cli", "run", str(place / "job.toml"), "--master", cluster.url]
-    command[1:3] = ["-c", "from weft.cli import main; main()"]
+    command[1:3] = ["-c", "from weft.cli.main import main; main()"]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -146,6 +146,7 @@ def test_executors_and_python_workers_may_die(cluster: Cluster, tmp_path: Path) 
     assert trades.close(answers(tmp_path), trades.expected(rows))
 
 
+@pytest.mark.slow
 def test_what_cannot_start_says_why() -> None:
     with pytest.raises(JobError, match="needs workers and cores"):
         Cluster(workers=0)

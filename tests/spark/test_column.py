@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-import random
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from expr_cases import MAX, MIN, POOLS, SCHEMA, batch_of, call, expression, rows
 from pyspark.sql import DataFrame, SparkSession
 
+from support.expr_cases import MAX, MIN, POOLS, SCHEMA, batch_of, call, expression, rows
+from support.seeds import seeded_random
 from weft.errors import QueryError
-from weft.expr import FUNCTIONS, Evaluator
-from weft.query import Column, Expr
+from weft.expr.evaluate import Evaluator
+from weft.expr.functions import FUNCTIONS
+from weft.model.expression import Column, Expr
 from weft.spark.column import SPARK, to_column
 
 N, X, S, T, Q = (Column(name) for name in "ixstq")
@@ -64,7 +65,7 @@ def test_every_function_is_mapped() -> None:
 
 @pytest.mark.slow
 def test_seeded_expressions_equal_spark(spark: SparkSession) -> None:
-    rng = random.Random(20240229)
+    rng = seeded_random(20240229)
     expressions = [expression(rng, kind, 1 + n % 4) for n in range(50) for kind in sorted(POOLS)]
     assert_same(spark, expressions, batch_of(rows(rng, 60)))
 
@@ -88,7 +89,7 @@ def test_each_function_equals_spark(spark: SparkSession) -> None:
     ]
     expressions += [call("like", S, p, "!") for p in ("%!%%", "a!_b", "!!", "_%")]
     expressions += [call("in", X, math.nan, 0.0), call("in", S, "a", "", None), call("in", N, MIN, MAX, 2.5)]
-    assert_same(spark, expressions, batch_of(rows(random.Random(5), 300)))
+    assert_same(spark, expressions, batch_of(rows(seeded_random(5), 300)))
 
 
 def test_doubles_are_written_as_java_does(spark: SparkSession) -> None:

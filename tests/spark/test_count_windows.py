@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import trades
 from pyspark.sql import SparkSession
 
 import weft
-from weft.files import Files
+from support import trades
+from support.seeds import seeded_random
+from weft.io.files import Files
 from weft.sinks import ParquetSink
 
 QUERIES = """
@@ -41,7 +41,7 @@ def test_share(spark: SparkSession, tmp_path: Path) -> None:
 def test_stream_over_restarts_and_rows_out_of_order(spark: SparkSession, tmp_path: Path) -> None:
     rows = trades.table(900)
     queries = weft.sql(QUERIES)
-    chance = random.Random(1)
+    chance = seeded_random(1)
     # Rows come up to 30 seconds after their turn, also into later files.
     order = sorted(range(900), key=lambda i: i + chance.randrange(30))
     trades.write(rows.take(pa.array(order)), tmp_path / "in", files=9)

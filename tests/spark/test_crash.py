@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -13,10 +12,12 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-import trades
 from pyspark.sql import SparkSession
 
-from weft.files import Files
+from support import trades
+from support.places import TESTS
+from support.seeds import seeded_random
+from weft.io.files import Files
 from weft.sinks import ParquetSink
 from weft.spark import stream
 
@@ -26,7 +27,7 @@ FILES = 24
 STREAM = """
 import sys
 sys.path.insert(0, sys.argv[2])
-import trades, weft
+from support import trades
 from weft.sinks import ParquetSink
 from weft.spark import Files, session, stream
 place = sys.argv[1]
@@ -40,7 +41,7 @@ print("finished")
 
 
 def begin(place: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", STREAM, str(place), str(Path(__file__).parent)]
+    command = [sys.executable, "-c", STREAM, str(place), str(TESTS)]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -55,7 +56,7 @@ def committed(place: Path) -> int:
 def test_killed_at_random_points(tmp_path: Path) -> None:
     rows = trades.table(FILES * 100)
     trades.write(rows, tmp_path / "in", files=FILES)
-    chance = random.Random(time.time_ns())
+    chance = seeded_random(time.time_ns())
     for _ in range(KILLS):
         before = committed(tmp_path)
         process = begin(tmp_path)

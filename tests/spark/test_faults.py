@@ -13,12 +13,13 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-import trades
 from pyspark.sql import SparkSession
 
-from weft import filesystem
+from support import trades
+from support.places import TESTS
 from weft.errors import CheckpointError, JobError, WeftError
-from weft.files import Files
+from weft.io import filesystem
+from weft.io.files import Files
 from weft.sinks import ParquetSink
 from weft.spark import stream
 
@@ -33,7 +34,7 @@ FILES = 2 * len(POINTS) + 2
 
 DRIVER = """
 import os, sys, pathlib
-import faults, trades
+from support import faults, trades
 from weft.sinks import ParquetSink
 from weft.spark import session, stream
 place = pathlib.Path(sys.argv[1])
@@ -61,7 +62,7 @@ print("finished")
 
 def driver(place: Path, point: str) -> subprocess.CompletedProcess[str]:
     """Run the stream in a process of its own, which dies at this point."""
-    search = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    search = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
     return subprocess.run(
         [sys.executable, "-c", DRIVER, str(place)],
         env={**os.environ, "PYTHONPATH": search, "DIE_AT": point},
@@ -122,13 +123,13 @@ def right(place: Path) -> bool:
     ("module", "file", "message"),
     [
         (
-            "engine.store",
+            "store.slice_store",
             "registry/0000000001",
             r"cannot write '.*0000000001.json': .*No space left",
         ),
-        ("engine.store", "manifests/0000000002", r"cannot write '.*': .*No space left.* not committed"),
+        ("store.slice_store", "manifests/0000000002", r"cannot write '.*': .*No space left.* not committed"),
         (
-            "sinks.folders",
+            "io.sinks.folders",
             "-0000000002.parquet",
             r"sink ParquetSink failed at step 2: .*No space left.* made again",
         ),
@@ -175,7 +176,7 @@ def test_damaged_files_are_named(go: Go, tmp_path: Path) -> None:
     for kind, damage, error in (
         ("slices/*.parquet", cut, r"a slice file of this checkpoint is damaged, '.*'; restore the file"),
         ("slices/*.parquet", Path.unlink, r"a slice file of this checkpoint is missing, '.*'; restore"),
-        ("registry/*.json", cut, r"a file of this checkpoint is damaged, '.*': it is not whole; restore"),
+        ("registry/*.json", cut, r"a file of this checkpoint is damaged, '.*': it is truncated; restore"),
         ("manifests/*.json", cut, r"the newest manifests of checkpoint '.*' are damaged; restore"),
         ("weft.json", cut, r"'.*weft.json' is damaged; restore it from a backup"),
         ("weft.json", Path.unlink, r"'.*weft.json' is missing; restore it from a backup"),

@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 
 import weft
 from weft.errors import JobError
-from weft.files import Files
-from weft.job import parse
-from weft.launch import _spark_source
+from weft.io.files import Files
+from weft.jobs.job import parse
+from weft.jobs.launch import _spark_source
 from weft.sinks import MemorySink
 from weft.spark import Run
 

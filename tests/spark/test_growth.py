@@ -9,12 +9,12 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import steps
 from pyspark.sql import SparkSession
 
 import weft
-from weft.files import Files
-from weft.progress import Progress
+from support import steps
+from weft.io.files import Files
+from weft.runner.progress import Progress
 from weft.spark.payload import from_batches, to_batches, wrap
 
 

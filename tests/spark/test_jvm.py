@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 DEATH = """
 import os, signal, tempfile
 import pyarrow as pa, weft
@@ -36,11 +38,12 @@ assert not run.is_active
 run.stop()
 refused(lambda: stream(rows, queries, time="timestamp", sink=MemorySink(), spark=spark))
 refused(lambda: weft.share(table, queries, time="timestamp"))
-print("said")
+print("said", flush=True)
 os._exit(0)
 """
 
 
+@pytest.mark.slow
 def test_a_killed_jvm_is_said_by_the_stream_and_by_every_call_after_it() -> None:
     done = subprocess.run(
         [sys.executable, "-c", DEATH], capture_output=True, text=True, check=False, timeout=300

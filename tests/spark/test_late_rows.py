@@ -9,16 +9,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import trades
 from pyspark.sql import SparkSession
 from rich.console import Console
 
 import weft
-from weft import job as jobs
-from weft import launch
+from support import trades
 from weft.errors import JobError
-from weft.files import Files
-from weft.report import Report
+from weft.io.files import Files
+from weft.jobs import job as jobs
+from weft.jobs import launch
+from weft.jobs.report import Report
 from weft.sinks import MemorySink, ParquetSink
 from weft.spark import Run
 

@@ -11,14 +11,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import trades
 from pyspark.sql import SparkSession
 
 import weft
-from weft.engine.changes import Change
+from support import trades
 from weft.errors import JobError, QueryError
-from weft.files import Files
-from weft.query import Query
+from weft.io.files import Files
+from weft.model.query import Query
+from weft.runner.changes import Change
 from weft.sinks import MemorySink, ParquetSink
 from weft.spark import Progress, Run
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from native import collect, natively
-from oracle import assert_same, rows_of
-from predicate_cases import random_queries, trades
 from pyspark.sql import SparkSession
 
 import weft
-from weft.files import Files
+from support.native import collect, natively
+from support.oracle import assert_same, rows_of
+from support.predicate_cases import random_queries, trades
+from weft.io.files import Files
 from weft.sinks import MemorySink
 
 

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import os
-import random
 from collections.abc import Iterator
 from pathlib import Path
 
-import oracle
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-import seeded
-from native import NATIVE, TIME, collect, natively
-from oracle import Row, assert_same, rows_of
 from pyspark.sql import DataFrame, SparkSession
 
 import weft
+from support import oracle, seeded
+from support.native import NATIVE, TIME, collect, natively
+from support.oracle import Row, assert_same, rows_of
+from support.seeds import seeded_random
 from weft.aggregates import FUNCTIONS
-from weft.files import Files
-from weft.query import Query
+from weft.io.files import Files
+from weft.model.query import Query
 from weft.sinks import MemorySink
 
 COUNT = 210
@@ -126,7 +125,7 @@ def write_files(table: pa.Table, folder: Path, files: int, lateness: int) -> Non
     """The rows in files, in an order of arrival in which none is too late: delayed by up to the lateness."""
     folder.mkdir()
     times = pc.fill_null(table[TIME].cast(pa.int64()), 0).to_pylist()
-    chance = random.Random(3)
+    chance = seeded_random(3)
     arrival = sorted(range(len(times)), key=lambda row: times[row] + chance.randint(0, lateness))
     size = -(-len(arrival) // files)
     for number in range(files):

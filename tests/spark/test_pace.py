@@ -9,14 +9,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import trades
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 import weft
+from support import trades
 from weft.errors import JobError
-from weft.files import Files
+from weft.io.files import Files
 from weft.sinks import MemorySink, ParquetSink
 from weft.spark import Run
 from weft.spark.pace import Pace

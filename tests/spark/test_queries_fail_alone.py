@@ -13,9 +13,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import weft
-from weft.aggregates.registry import DEFINED
+from weft.aggregates.registry import USER_FUNCTIONS
 from weft.errors import AnswerOverflow
-from weft.files import Files
+from weft.io.files import Files
 from weft.sinks import MemorySink
 from weft.spark import Run
 
@@ -69,7 +69,7 @@ def start(spark: SparkSession, tmp_path: Path) -> Iterator[Start]:
         )
 
     yield start
-    DEFINED.pop("fragile", None)
+    USER_FUNCTIONS.pop("fragile", None)
 
 
 def test_a_failed_query_stays_so_over_restarts_until_its_text_changes(start: Start, tmp_path: Path) -> None:

@@ -13,17 +13,17 @@ import psycopg.rows
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import servers
-from brokers import Broker
 from pyspark.sql import SparkSession
 from rich.console import Console
 
 import weft
-from weft import launch
+from support import servers
+from support.brokers import Broker
 from weft.errors import JobError
-from weft.job import parse
-from weft.plain import json_rows, to_json
-from weft.report import Report
+from weft.io.json_values import json_rows, to_json
+from weft.jobs import launch
+from weft.jobs.job import parse
+from weft.jobs.report import Report
 from weft.sinks import JsonSink, KafkaSink, MemorySink, Only, ParquetSink, PostgresSink, Sinks, WebhookSink
 from weft.spark.ranges import _Reader
 

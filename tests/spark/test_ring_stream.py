@@ -7,13 +7,13 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from join_oracle import as_tuples, oracle, ordered
 from pyspark.sql import SparkSession
-from test_join_stream import joins, table, write
 
 import weft
-from weft.files import Files
-from weft.query import JoinQuery
+from support.join_oracle import as_tuples, oracle, ordered
+from support.joined_files import joins, table, write
+from weft.io.files import Files
+from weft.model.join import JoinQuery
 from weft.sinks import MemorySink
 from weft.spark.join_stream import JoinStream
 

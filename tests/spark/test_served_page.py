@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import pytest
-from dashboard_page import Dashboard, behind_http, open_browser
 from rich.console import Console
-from test_served_run import JOB, Folder
 
-from weft.job import parse
-from weft.latest import LatestSink
-from weft.launch import start
-from weft.report import Report
+from support.dashboard_page import Dashboard, behind_http, open_browser
+from support.served_job import JOB, Folder
+from weft.io.sinks.latest import LatestSink
+from weft.jobs.job import parse
+from weft.jobs.launch import start
+from weft.jobs.report import Report
 from weft.web.api import make_api
-from weft.web.doors import Doors
+from weft.web.guard import RequestGuard
 from weft.web.record import Record
-from weft.web.served import Served
+from weft.web.run_service import RunService
 
 
 @pytest.mark.slow
@@ -24,7 +24,7 @@ def test_a_person_watches_and_changes_a_run_on_spark(tmp_path, spark):
     report = Report(Console(quiet=True))
     with (
         start(job, "spark", latest, report, on_progress=record.step, serving=True) as running,
-        behind_http(Doors(make_api(Served(running, latest, record, "spark")))) as at,
+        behind_http(RequestGuard(make_api(RunService(running, latest, record, "spark")))) as at,
         open_browser() as browser,
     ):
         page = Dashboard(browser, at)
@@ -41,7 +41,7 @@ def test_a_person_watches_and_changes_a_run_on_spark(tmp_path, spark):
         page.keys("n")
         page.press("#editor-go")
         # Spark makes no batch without rows: until some come, the query waits.
-        page.until(lambda: "joining" in page.texts("#query-table .badge"))
+        page.until(lambda: "adding" in page.texts("#query-table .badge"))
         folder.put(22)
         page.until(lambda: page.texts("#query-table .badge") == ["running", "running"])
         folder.put(31)

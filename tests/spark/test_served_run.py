@@ -2,62 +2,25 @@
 
 from __future__ import annotations
 
-import datetime
 import time
-from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from fastapi.testclient import TestClient
 from rich.console import Console
 
-from weft.job import parse
-from weft.latest import LatestSink
-from weft.launch import make_sink, start
-from weft.report import Report
+from support.served_job import JOB, Folder
+from weft.io.sinks.latest import LatestSink
+from weft.jobs.job import parse
+from weft.jobs.launch import make_sink, start
+from weft.jobs.report import Report
 from weft.sinks import Sinks
 from weft.web.api import make_api
-from weft.web.doors import Doors
+from weft.web.guard import RequestGuard
 from weft.web.record import Record
-from weft.web.served import Served
+from weft.web.run_service import RunService
 
-JOB = """
-[source]
-kind = "files"
-path = "in"
-schema = { ts = "timestamp", n = "bigint" }
-[stream]
-time = "ts"
-checkpoint = "state"
-[queries]
-sql = '''
--- name: total
-SELECT sum(n) AS total FROM s [RANGE '10 s' SLIDE '5 s']
-'''
-[sink]
-kind = "parquet"
-path = "answers"
-[spark]
-buckets = 2
-"""
 QUERIES = "/api/v1/queries"
-START = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
-
-
-class Folder:
-    """Files that a stream watches."""
-
-    def __init__(self, path: Path) -> None:
-        self.path, self.count = path / "in", 0
-        self.path.mkdir()
-
-    def put(self, *seconds: int) -> None:
-        times = pa.array([START + datetime.timedelta(seconds=s) for s in seconds], pa.timestamp("us", "UTC"))
-        self.count += 1
-        hidden = self.path / f".{self.count}.parquet"
-        pq.write_table(pa.table({"ts": times, "n": pa.array(seconds, pa.int64())}), hidden)
-        hidden.rename(self.path / f"{self.count}.parquet")
 
 
 @pytest.mark.slow
@@ -74,7 +37,7 @@ def test_a_query_is_added_over_http_to_a_run_on_spark_and_is_there_after_a_resta
     record, latest, starting = serve()
     with starting as running:
         client = TestClient(
-            Doors(make_api(Served(running, latest, record, "spark"))), base_url="http://localhost"
+            RequestGuard(make_api(RunService(running, latest, record, "spark"))), base_url="http://localhost"
         )
         folder.put(1, 2)
         _until(lambda: client.get("/health").json()["steps"] == 1)
@@ -83,7 +46,7 @@ def test_a_query_is_added_over_http_to_a_run_on_spark_and_is_there_after_a_resta
             json={"name": "sum5", "sql": "SELECT sum(n) AS n FROM s [RANGE '5 s']"},
             params={"wait": 0.1},
         )
-        assert (asked.status_code, asked.json()["state"]) == (202, "joining")
+        assert (asked.status_code, asked.json()["state"]) == (202, "adding")
         folder.put(3, 4)
         _until(lambda: client.get(f"{QUERIES}/sum5").json()["state"] == "running")
         folder.put(21)
@@ -97,7 +60,7 @@ def test_a_query_is_added_over_http_to_a_run_on_spark_and_is_there_after_a_resta
     record, latest, starting = serve()
     with starting as running:
         client = TestClient(
-            Doors(make_api(Served(running, latest, record, "spark"))), base_url="http://localhost"
+            RequestGuard(make_api(RunService(running, latest, record, "spark"))), base_url="http://localhost"
         )
         assert [q["name"] for q in client.get(QUERIES).json()] == ["sum5", "total"]
         assert client.get(f"{QUERIES}/sum5").json()["exact_from"] == "2024-01-01T00:00:00Z"

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-import trades
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 import weft
+from support import trades
 from weft.errors import AnswerOverflow, JobError, QueryError
-from weft.files import Files
+from weft.io.files import Files
 from weft.spark import batch
 
 
@@ -43,6 +43,7 @@ def test_as_spark_answers(frame: DataFrame) -> None:
     assert trades.close({"busy": found["busy"]}, trades.rows_of({"busy": native.toArrow()}))
 
 
+@pytest.mark.fast
 def test_as_the_in_process_runner_answers(frame: DataFrame, rows: pa.Table) -> None:
     frames = weft.share(frame, trades.queries(), time="ts", buckets=5)
     assert list(frames) == ["busy", "calm", "everything"]
@@ -104,8 +105,8 @@ def test_a_frame_without_partitions(spark: SparkSession) -> None:
 def test_large_results_stay_with_the_workers(
     frame: DataFrame, rows: pa.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batch, "SMALL", 10)
-    monkeypatch.setattr(batch, "AT_ONCE", 1000)
+    monkeypatch.setattr(batch, "SMALL_RESULT_BYTES", 10)
+    monkeypatch.setattr(batch, "COLLECT_BYTES_PER_JOB", 1000)
     frames = weft.share(frame, trades.queries(), time="ts")
     assert trades.close(collected(frames), trades.expected(rows))
     assert trades.close(trades.rows_of(frames.to_arrow()), trades.expected(rows))

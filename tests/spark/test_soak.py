@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from weft import bench
+from weft.cli import bench
 
 soak = bench.load("soak")
 

@@ -7,18 +7,18 @@ import shutil
 from pathlib import Path
 
 import pytest
-import trades
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 import weft
-from weft.engine.manifest import Manifest
-from weft.engine.store import SliceStore
+from support import trades
 from weft.errors import CheckpointError, JobError
-from weft.files import Files
+from weft.io.files import Files
 from weft.sinks import MemorySink
 from weft.spark.failure import translated
 from weft.spark.spark_log import check_log
+from weft.store.manifest import Manifest
+from weft.store.slice_store import SliceStore
 
 BATCHES = 13
 """Batches that have been; Spark has put together the files of the first ten, and let go the first offsets."""

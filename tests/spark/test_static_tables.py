@@ -8,19 +8,19 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import trades
-from oracle import assert_same, rows_of
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from rich.console import Console
-from test_stream import wait_for
 
 import weft
-from weft import launch
+from support import trades
+from support.oracle import assert_same, rows_of
+from support.waiting import wait_for
 from weft.errors import JobError, QueryError
-from weft.files import Files
-from weft.job import parse
-from weft.report import Report
+from weft.io.files import Files
+from weft.jobs import launch
+from weft.jobs.job import parse
+from weft.jobs.report import Report
 from weft.sinks import MemorySink
 
 CLOSE = pa.table(

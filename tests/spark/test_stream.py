@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-import trades
 from pyspark.sql import DataFrame, SparkSession
 
 import weft
-from weft.engine.final import closing_time
+from support import trades
+from support.waiting import wait_for
 from weft.errors import CheckpointError, JobError, WeftError
-from weft.files import Files
+from weft.io.files import Files
+from weft.operators.windows.answer import closing_time
 from weft.sinks import MemorySink, ParquetSink
 from weft.spark import Run
 
@@ -48,6 +48,7 @@ def start(spark: SparkSession, tmp_path: Path) -> Start:
     return start
 
 
+@pytest.mark.fast
 def test_files_in_batches_as_all_rows_at_once(start: Start, rows: pa.Table, tmp_path: Path) -> None:
     trades.write(rows, tmp_path / "in", files=4)
     sink, seen = MemorySink(), []
@@ -283,15 +284,8 @@ def test_a_source_that_is_no_stream(spark: SparkSession, start: Start, tmp_path:
 
 
 def test_closing_time_covers_every_open_window(rows: pa.Table) -> None:
-    from weft.engine.compile import compile_plan
+    from weft.operators.windows.compile import compile_plan
 
     program = compile_plan(weft.plan(trades.queries()), rows.schema, "ts")
     # The five-minute window that starts with the minute of the row ends last.
     assert closing_time(program, trades.START + 61 * trades.SECOND) == trades.START + 360 * trades.SECOND
-
-
-def wait_for(happened: Callable[[], bool], seconds: float = 60) -> None:
-    until = time.monotonic() + seconds
-    while not happened():
-        assert time.monotonic() < until, "it did not happen in time"
-        time.sleep(0.05)

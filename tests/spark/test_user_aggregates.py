@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from pathlib import Path
 
-import oracle
 import pyarrow as pa
 import pytest
-import trades
 from pyspark.sql import SparkSession
-from user_aggregates import define_all
 
 import weft
+from support import oracle, trades
+from support.seeds import seeded_random
+from support.user_aggregates import define_all
 from weft import aggregates
 from weft.errors import AggregateError
-from weft.files import Files
-from weft.query import Query
+from weft.io.files import Files
+from weft.model.query import Query
 from weft.sinks import MemorySink
 
 SELECT = """symbol, my_sum(volume) AS compiled, py_mean(price) AS plain, mapped(volume, volume + 1) AS mapped,
@@ -28,7 +27,7 @@ SELECT = """symbol, my_sum(volume) AS compiled, py_mean(price) AS plain, mapped(
 def defined() -> Iterator[None]:
     define_all()
     yield
-    aggregates.DEFINED.clear()
+    aggregates.USER_FUNCTIONS.clear()
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +45,7 @@ def queries(defined: None) -> list[Query]:
 @pytest.fixture(scope="module")
 def rows() -> pa.Table:
     """Out of order, by up to 30 seconds."""
-    table, chance = trades.table(400), random.Random(2)
+    table, chance = trades.table(400), seeded_random(2)
     order = sorted(range(table.num_rows), key=lambda row: row + chance.randrange(30))
     return table.take(pa.array(order))
 

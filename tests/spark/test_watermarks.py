@@ -13,21 +13,21 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from brokers import Broker
 from pyspark.sql import SparkSession
 from rich.console import Console
 
 import weft
-from weft import job as jobs
-from weft import launch
-from weft.engine.late import AHEAD
-from weft.engine.store import SliceStore
-from weft.engine.watermark import UNREAD
+from support.brokers import Broker
 from weft.errors import JobError
-from weft.files import Files
-from weft.report import Report
+from weft.io.files import Files
+from weft.jobs import job as jobs
+from weft.jobs import launch
+from weft.jobs.report import Report
+from weft.operators.late import AHEAD_REASON
+from weft.operators.watermark import UNREAD_REMARK
 from weft.sinks import MemorySink
 from weft.spark import Run
+from weft.store.slice_store import SliceStore
 
 MINUTE = 60_000_000
 START = 1_704_067_200_000_000
@@ -107,7 +107,7 @@ def test_a_stream_that_ends_without_a_checkpoint_loses_nothing(spark: SparkSessi
     run, sink = begin(spark, files)
     run.await_done()
     assert (count(sink), total(run, "late")) == (300, 0)
-    assert [p.remark for p in run.progress] == [UNREAD, UNREAD, ""]
+    assert [p.remark for p in run.progress] == [UNREAD_REMARK, UNREAD_REMARK, ""]
     late, sink = begin(spark, files, lateness="0 s")
     late.await_done()
     assert (count(sink), total(late, "late")) == (100, 200)
@@ -145,7 +145,7 @@ def test_a_row_ten_years_ahead_makes_no_row_late_also_when_its_step_is_made_agai
     again.await_done()
     assert [(p.seq, p.ahead, p.late) for p in again.progress] == [(2, 1, 0), (3, 0, 0)]
     assert again.progress[-1].watermark == START + 299 * MINUTE
-    assert [row["reason"] for row in kept.tables["late"].to_pylist()] == [AHEAD]
+    assert [row["reason"] for row in kept.tables["late"].to_pylist()] == [AHEAD_REASON]
     assert not list((tmp_path / "state" / "clocks").glob("*.json"))
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
-import oracle
 import pyarrow as pa
 
 from stories.engine import Engine, Told
@@ -15,6 +14,7 @@ from stories.expected import NEVER, Answers, Clock, Life, late_rows, latest_sinc
 from stories.failure import Failure
 from stories.runners import engine_of
 from stories.story import Step, Story
+from support import oracle
 
 TOLERANCE = 1e-9
 

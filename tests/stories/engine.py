@@ -10,8 +10,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from stories.story import Step, Story
-from weft.engine.changes import EPOCH
-from weft.query import Query
+from weft.model.query import Query
+from weft.runner.changes import EPOCH
 
 
 @dataclass

@@ -6,12 +6,13 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import expr_oracle
-import oracle
-
 from stories.story import TIME, Row, Step, Story
-from weft.expr import sql_type
-from weft.query import Column, Expr, Query, TableJoin, with_columns
+from support import oracle
+from weft.expr.types import sql_type
+from weft.model.expression import Column, Expr, with_columns
+from weft.model.query import Lookup, Query
+from weft.model.window import Window
+from weft.testing.brute_force.expressions import evaluate_row, holds
 
 NEVER = -math.inf
 
@@ -71,7 +72,7 @@ def late_rows(step: Step, watermark: float, queries: Sequence[Query]) -> tuple[i
     return late, untimed
 
 
-def _misses(window: oracle.Window, instant: int, watermark: float) -> bool:
+def _misses(window: Window, instant: int, watermark: float) -> bool:
     if window.rows:
         return instant < watermark
     return any(start + window.range <= watermark for start in oracle.starts(window, instant))
@@ -95,7 +96,7 @@ class Answers:
     def __init__(self, story: Story, life: Life, marks: Sequence[tuple[float, float]]) -> None:
         self.life, self.marks = life, marks
         self.query, self._names = _plain(life.query)
-        self._overflows: set[tuple[str, str]] = set()
+        self._context = oracle.RowContext(TIME, {})
         self.rows = list(self._kept(story, life.query))
         """Number of the step, time, and row, of all rows that the predicate keeps."""
         in_rows = life.query.window.rows
@@ -150,26 +151,28 @@ class Answers:
         return None
 
     def _answer(self, bounds: tuple[int, int], rows: list[Row]) -> Iterator[Row]:
-        return oracle._of_window(self.query, bounds, rows, TIME, {}, self._overflows)
+        return oracle.answer_window(self.query, bounds, rows, self._context)
 
     def _kept(self, story: Story, asked: Query) -> Iterator[tuple[int, int, Row]]:
         """The rows, with what they met in the tables of their step, and each argument computed once."""
         types = {n: sql_type(t) for n, t in story.types.items()}
         types |= {
-            f"{j.alias}.{n}": sql_type(t) for j in asked.joins for n, t in story.tables[j.table].types.items()
+            f"{j.alias}.{n}": sql_type(t)
+            for j in asked.lookups
+            for n, t in story.tables[j.table].types.items()
         }
         tables = {name: _indexed(table.rows, table.keys) for name, table in story.tables.items()}
         end = len(self.marks) if self.life.end is None else self.life.end
         for number, step in enumerate(story.steps[:end]):
             tables |= {name: _indexed(rows, story.tables[name].keys) for name, rows in step.tables.items()}
             for plain in step.rows:
-                row = None if plain[TIME] is None else _met(plain, asked.joins, tables, story)
-                if row is None or not expr_oracle.holds(asked.predicate, row, types):
+                row = None if plain[TIME] is None else _met(plain, asked.lookups, tables, story)
+                if row is None or not holds(asked.predicate, row, types):
                     continue
                 made = {TIME: row[TIME]}
                 made |= {k: row[name] for k, name in zip(asked.result_keys, asked.group_by)}
                 for expr, name in self._names.items():
-                    made[name] = expr_oracle.evaluate_row(expr, row, types)
+                    made[name] = evaluate_row(expr, row, types)
                 yield number, row[TIME], made
 
 
@@ -184,7 +187,7 @@ def _plain(query: Query) -> tuple[Query, dict[Expr, str]]:
     renamed = dict(zip(query.group_by, query.result_keys))
     having = None if query.having is None else with_columns(query.having, renamed)
     plain = replace(query, aggregates=aggregates, group_by=query.result_keys, having=having)
-    return replace(plain, predicate=None, joins=(), group_names=()), names
+    return replace(plain, predicate=None, lookups=(), group_names=()), names
 
 
 Index = Mapping[tuple[object, ...], Row]
@@ -199,7 +202,7 @@ def _indexed(rows: Sequence[Row], keys: Sequence[str]) -> Index:
     return found
 
 
-def _met(row: Row, joins: Sequence[TableJoin], tables: Mapping[str, Index], story: Story) -> Row | None:
+def _met(row: Row, joins: Sequence[Lookup], tables: Mapping[str, Index], story: Story) -> Row | None:
     """The row with the columns of the tables' rows that it meets; None where an inner join finds none."""
     row = dict(row)
     for join in joins:

@@ -11,12 +11,12 @@ from itertools import cycle
 from typing import Any
 
 import pyarrow as pa
-from ways import WAYS
 
 from stories.queries import Columns, QueryMaker
 from stories.story import TIME, Row, Static, Step, Story
+from support.ways import WAYS
 from weft.final import TECHNIQUES
-from weft.query import Query
+from weft.model.query import Query
 
 NAN, INF = math.nan, math.inf
 EPOCH = datetime.datetime(1970, 1, 1)
@@ -97,32 +97,32 @@ def _domain(chance: random.Random, name: str) -> Domain:
     nulls = chance.choice((0.0, 0.0, 0.1, 0.3))
     values: list[Any]
     if name in "ae":
-        type = chance.choice(INTEGERS)
-        low = 0 if str(type).startswith("u") else chance.choice((0, -3, -20))
+        dtype = chance.choice(INTEGERS)
+        low = 0 if str(dtype).startswith("u") else chance.choice((0, -3, -20))
         values, sql = [low + n * chance.choice((1, 1, 2)) for n in range(size)], "bigint"
-        if type.bit_width == 64 and chance.random() < 0.2:
+        if dtype.bit_width == 64 and chance.random() < 0.2:
             values[0] = 2**53 + 1
     elif name in "bs":
-        type = chance.choice(TEXTS)
+        dtype = chance.choice(TEXTS)
         values, sql = (
             ["", "a", "b", "é", "A", "0", "null"][:size] + [f"k{n}" for n in range(size - 7)],
             "string",
         )
     elif name == "c":
-        type, sql, values = pa.bool_(), "boolean", [True, False]
+        dtype, sql, values = pa.bool_(), "boolean", [True, False]
     elif name == "d":
-        type, sql = pa.date32(), "date"
+        dtype, sql = pa.date32(), "date"
         values = [datetime.date(1969, 12, 30) + datetime.timedelta(days=n) for n in range(size)]
     elif name == "t":
-        type, sql = pa.timestamp("us"), "timestamp"
+        dtype, sql = pa.timestamp("us"), "timestamp"
         values = [EPOCH + datetime.timedelta(hours=n - 2, microseconds=n % 2) for n in range(size)]
     else:
-        type, sql = chance.choice((pa.float64(), pa.float64(), pa.float32())), "double"
+        dtype, sql = chance.choice((pa.float64(), pa.float64(), pa.float32())), "double"
         values = [0.0, -0.0, NAN, 1.5, -2.25, INF][: size + 1] + [n / 4 for n in range(7, size)]
     distinct = list({repr(v): v for v in values}.values())
     if chance.random() < 0.5:
         chance.shuffle(distinct)
-    return Domain(type, sql, tuple(distinct), nulls, chance.random() < 0.6)
+    return Domain(dtype, sql, tuple(distinct), nulls, chance.random() < 0.6)
 
 
 def _values(chance: random.Random) -> dict[str, Callable[[], Any]]:
@@ -158,10 +158,10 @@ def _static(chance: random.Random, domains: dict[str, Domain]) -> Static:
     joined = chance.sample(sorted(domains), chance.choice((1, 2, 2, 3)))
     types: dict[str, pa.DataType] = {}
     for name in joined:
-        type = domains[name].type
+        dtype = domains[name].type
         if name in "ae":  # whole numbers meet, whatever their widths
-            type = pa.int64() if domains[name].type != pa.uint64() else type
-        types[f"k{name}"] = type.value_type if pa.types.is_dictionary(type) else type
+            dtype = pa.int64() if domains[name].type != pa.uint64() else dtype
+        types[f"k{name}"] = dtype.value_type if pa.types.is_dictionary(dtype) else dtype
     types |= {"label": pa.string(), "rank": chance.choice((pa.int32(), pa.int64())), "rate": pa.float64()}
     keys = tuple(f"k{name}" for name in joined)
     return Static(types, keys, _static_rows(chance, joined, domains))

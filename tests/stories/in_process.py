@@ -10,16 +10,16 @@ from typing import Any
 from unittest.mock import patch
 
 import pyarrow as pa
-from ways import forced
 
 import weft
 from stories.engine import Told, ask, micros, refresh, table_sources
 from stories.story import TIME, Step, Story
-from weft import local
-from weft.engine.compile import compile_plan
-from weft.local import LocalRun
+from support.ways import forced
+from weft.local import run as local
+from weft.local.run import LocalRun
+from weft.operators.lookups.tables import LookupTables
+from weft.operators.windows.compile import compile_plan
 from weft.sinks import MemorySink
-from weft.tables import Tables
 
 
 class Inline:
@@ -42,7 +42,7 @@ class Local:
     def __init__(self, story: Story) -> None:
         self.story, self.late = story, MemorySink()
         self.now = {name: story.static(name, table.rows) for name, table in story.tables.items()}
-        tables = Tables(table_sources(story, self.now))
+        tables = LookupTables(table_sources(story, self.now))
         plan = weft.plan(
             story.queries, strategy=story.strategy, technique=story.technique, nodes=story.buckets
         )
@@ -68,7 +68,7 @@ class Local:
         else:
             with forced(step.way) if step.way else nullcontext():
                 results = run.step(self.story.table(step))
-        since = {name: micros(run.joined(name).exact_from) for name, query in step.changes if query}
+        since = {name: micros(run.change(name).exact_from) for name, query in step.changes if query}
         seen, kept = run.seen, None
         if run.late is not None:
             kept = sum(t.num_rows for found in self.late.steps.values() for t in found.values())

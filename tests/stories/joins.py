@@ -14,23 +14,24 @@ from typing import Any
 from unittest.mock import patch
 
 import pyarrow as pa
-from join_oracle import as_tuples, oracle, ordered
-from one_process_spark import Rows
 
 import weft
 from stories.failure import Failure
 from stories.generate import POINTS
 from stories.stored import Delivered, Session, Worker, checkpoint, die_at
 from stories.story import Row
-from weft.engine.store import SliceStore
-from weft.engine.watermark import TimeRules
-from weft.joins import state as joins_state
-from weft.joins.live import Streams
-from weft.optimize import LivePlanner
-from weft.query import JoinQuery
+from support.join_oracle import as_tuples, oracle, ordered
+from support.one_process_spark import Rows
+from weft.model.join import JoinQuery
+from weft.operators.joins.compile import JoinCompiler
+from weft.operators.watermark import TimeRules
+from weft.planning.live import LivePlanner
+from weft.spark.committing import Delivery
 from weft.spark.join_steps import JoinSteps
 from weft.spark.join_stream import registry_of
-from weft.spark.sources import Part
+from weft.spark.sources import BatchPart
+from weft.store import join_layers
+from weft.store.slice_store import SliceStore
 
 SECOND = 1_000_000
 SCHEMA = pa.schema(
@@ -198,11 +199,17 @@ class World:
         story, store = self.story, SliceStore(self.place)
         planner = LivePlanner(nodes=story.buckets)
         schemas, times = {"a": SCHEMA, "b": SCHEMA}, {"a": "ts", "b": "ts"}
-        streams = Streams(schemas, times, planner, False, story.buckets, story.chain)
+        streams = JoinCompiler(schemas, times, planner, False, story.buckets, story.chain)
         registry = registry_of(store, streams, self.base, self.sink)
         session: Any = self.session
         self.steps = JoinSteps(
-            session, registry, store, self.sink, TimeRules(story.lateness), "s", story.buckets, self.base
+            session,
+            registry,
+            store,
+            Delivery(self.sink, "s"),
+            TimeRules(story.lateness),
+            story.buckets,
+            self.base,
         )
 
     def step(self, step: JoinStep) -> None:
@@ -222,7 +229,7 @@ class World:
                 self.steps.registry.add(self.story.query(name, join))
         self.batch_id += 1
         tables, tasks = {"a": _table(step.a), "b": _table(step.b)}, self.session.chance.choice((1, 2))
-        rows: Any = Part(lambda _: (self.session.range(0, tasks, 1, tasks), Rows(tables, tasks), ()))
+        rows: Any = BatchPart(lambda _: (self.session.range(0, tasks, 1, tasks), Rows(tables, tasks), ()))
         if step.dies is not None:
             make = lambda: self.steps.batch(self.batch_id, rows)  # noqa: E731
             if die_at(step.dies, self.steps.store, self.sink, make):
@@ -249,7 +256,7 @@ def _table(rows: Sequence[Row]) -> pa.Table:
 def tell(story: JoinStory) -> Failure | None:
     """Tell a story; what is wrong with it, if anything."""
     done = 0
-    with checkpoint() as place, patch.object(joins_state, "MOST_LAYERS", story.most_layers):
+    with checkpoint() as place, patch.object(join_layers, "MAX_LAYERS", story.most_layers):
         world = World(story, place)
         try:
             for step in story.steps:

@@ -82,7 +82,7 @@ class OnSpark:
         else:
             self._feed(step, before)
         last = self.run._steps.store.last
-        since = {name: micros(self.run.joined(name).exact_from) for name, query in step.changes if query}
+        since = {name: micros(self.run.change(name).exact_from) for name, query in step.changes if query}
         seen: dict[str, Any] = dict(last.seen) if last else {"rows": 0, "late": 0, "untimed": 0}
         kept = sum(t.num_rows for found in self.late.steps.values() for t in found.values())
         results = self.sink.steps.get(self._seq, {}) if self._seq > before else {}

@@ -11,7 +11,9 @@ from typing import Any
 from stories.story import Static
 from weft.aggregates import FUNCTIONS
 from weft.final import fits
-from weft.query import Aggregate, Call, Column, Expr, Literal, Output, Query, TableJoin, Window
+from weft.model.expression import Call, Column, Expr, Literal
+from weft.model.query import Aggregate, Lookup, Output, Query
+from weft.model.window import Window
 
 VALUES = {"x": "double", "n": "bigint", "m": "bigint", "w": "string"}
 GIVEN = {"label": "string", "rank": "bigint", "rate": "double"}
@@ -53,7 +55,7 @@ class QueryMaker:
         group_by, predicate = chance.choice(self.groupings), chance.choice(self.predicates)
         window = chance.choice(self.windows) if chance.random() < 0.8 else self._window()
         if like is not None:
-            joins, group_by, predicate = like.joins, like.group_by, like.predicate
+            joins, group_by, predicate = like.lookups, like.group_by, like.predicate
             if chance.random() < 0.3:
                 window = like.window
         elif joins:
@@ -70,7 +72,7 @@ class QueryMaker:
                 self._aggregate(place, self._given(joins)) for place in range(chance.choice((1, 1, 2, 3, 4)))
             )
         names = tuple(key.replace(".", "_") for key in group_by) if joins else ()
-        query = Query(name, "s", window, aggregates, group_by, predicate, joins=joins, group_names=names)
+        query = Query(name, "s", window, aggregates, group_by, predicate, lookups=joins, group_names=names)
         return self._finished(query)
 
     def _window(self) -> Window:
@@ -92,18 +94,18 @@ class QueryMaker:
         count = self.chance.choice((0, 1, 1, 2, 2, 2, 3, 4))
         return tuple(self.chance.sample(sorted(self.columns.keys), count))
 
-    def _joins(self) -> tuple[TableJoin, ...]:
+    def _joins(self) -> tuple[Lookup, ...]:
         chance = self.chance
         found = []
         for name in chance.sample(sorted(self.columns.tables), chance.randint(1, len(self.columns.tables))):
             keys = list(self.columns.tables[name].keys)
             chance.shuffle(keys)
             pairs = tuple((Column(key[1:]), key) for key in keys)
-            found.append(TableJoin(name, pairs, chance.choice(("inner", "left"))))
+            found.append(Lookup(name, pairs, chance.choice(("inner", "left"))))
         return tuple(found)
 
-    def _given(self, joins: Sequence[TableJoin]) -> dict[str, str]:
-        return {f"{join.alias}.{name}": type for join in joins for name, type in GIVEN.items()}
+    def _given(self, joins: Sequence[Lookup]) -> dict[str, str]:
+        return {f"{join.alias}.{name}": dtype for join in joins for name, dtype in GIVEN.items()}
 
     def _aggregate(self, place: int, given: Mapping[str, str]) -> Aggregate:
         name = self.chance.choice(self.functions)
@@ -119,7 +121,7 @@ class QueryMaker:
         types = {**VALUES, **given}
         if "string" in accepts and chance.random() < 0.3:  # keys may be too large to be summed
             types |= self.columns.keys
-        fitting = sorted(name for name, type in types.items() if type in accepts)
+        fitting = sorted(name for name, dtype in types.items() if dtype in accepts)
         column: Expr = Column("x" if chance.random() < 0.25 else chance.choice(fitting))
         if types[str(column)] in ("bigint", "double") and chance.random() < 0.25:
             other = Literal(chance.choice((2, -3)), "bigint")
@@ -145,11 +147,11 @@ class QueryMaker:
             return chance.choice((Call("like", (column, pattern)), Call("in", (column, *literals))))
         return Call(chance.choice(COMPARISONS), (column, literals[0]))
 
-    def _literal(self, name: str, type: str) -> Literal:
+    def _literal(self, name: str, dtype: str) -> Literal:
         chance = self.chance
-        known = [v for v in self.columns.literals.get(name, ()) if type != "double"]
+        known = [v for v in self.columns.literals.get(name, ()) if dtype != "double"]
         if known:
-            return Literal(chance.choice(known), type)
+            return Literal(chance.choice(known), dtype)
         values: dict[str, tuple[Any, ...]] = {
             "bigint": (-2, 0, 1, 5),
             "double": (-0.5, 0.0, 1.5),
@@ -157,7 +159,7 @@ class QueryMaker:
             "date": (datetime.date(1970, 1, 1),),
             "timestamp": (datetime.datetime(1970, 1, 1),),
         }
-        return Literal(chance.choice(values[type]), type)
+        return Literal(chance.choice(values[dtype]), dtype)
 
     def _finished(self, query: Query) -> Query:
         """The query as it is, or with columns computed from its aggregates, or with a HAVING."""
@@ -176,10 +178,10 @@ class QueryMaker:
 def _runs(function: str, technique: str) -> bool:
     """Whether a technique can run an aggregate, whatever its arguments are."""
     found = FUNCTIONS[function]
-    for type in ("bigint", "double", "string", "boolean"):
-        if all(type in accepts for accepts in found.accepts):
+    for dtype in ("bigint", "double", "string", "boolean"):
+        if all(dtype in accepts for accepts in found.accepts):
             args = tuple(Column(f"c{n}") for n in range(len(found.accepts)))
-            parts = found.parts(args, tuple(type for _ in args))
+            parts = found.parts(args, tuple(dtype for _ in args))
             if not all(fits(technique, part.monoid) for part in parts):
                 return False
     return True

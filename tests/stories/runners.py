@@ -11,18 +11,19 @@ from stories.engine import Engine
 from stories.in_process import Local
 from stories.stored import Stored, checkpoint
 from stories.story import Story
-from weft import local
-from weft.engine import layers, partial
+from weft.local import run as local
+from weft.operators.windows import prepare as partial
+from weft.store import layers
 
 
 @contextmanager
 def engine_of(story: Story) -> Iterator[Engine]:
     """The engine that a story is for, ready for its first step."""
     with (
-        patch.object(layers, "MOST_LAYERS", story.most_layers),
-        patch.object(local, "MOST_CELLS", story.most_cells),
+        patch.object(layers, "MAX_LAYERS", story.most_layers),
+        patch.object(local, "MAX_CELLS_PER_BUCKET", story.most_cells),
         # What is known of keys in a thread must not depend on the stories before.
-        patch.object(partial, "_known", threading.local()),
+        patch.object(partial, "_thread", threading.local()),
         ENGINES[story.engine](story) as engine,
     ):
         yield engine

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from stories.story import Step, Story
-from weft.query import Query
+from weft.model.query import Query
 
 T = TypeVar("T")
 

@@ -16,29 +16,31 @@ from typing import Any
 from unittest.mock import patch
 
 import pyarrow as pa
-from one_process_spark import Conf, Task
 from pyspark import TaskContext
-from ways import forced
 
 from stories.engine import Told, ask, micros, refresh, table_sources
 from stories.story import TIME, Step, Story
-from weft import filesystem
-from weft.engine import hashing, partial
-from weft.engine.registry import Registry
-from weft.engine.resplit import split_again
-from weft.engine.store import SliceStore
-from weft.engine.watermark import TimeRules
+from support.one_process_spark import Conf, Task
+from support.ways import forced
 from weft.errors import JobError
-from weft.files import Chunk
-from weft.optimize import LivePlanner
+from weft.expr import hashing
+from weft.io import filesystem
+from weft.io.files import Chunk
+from weft.operators.lookups.tables import LookupTables
+from weft.operators.watermark import TimeRules
+from weft.operators.windows import prepare as partial
+from weft.planning.live import LivePlanner
+from weft.runner.registry import Registry
 from weft.sinks import MemorySink
+from weft.spark import broadcast as spark_tables
 from weft.spark import cache, tasks
 from weft.spark import step as spark_step
-from weft.spark import tables as spark_tables
-from weft.spark.sources import Part
+from weft.spark.committing import Delivery
+from weft.spark.sources import BatchPart
 from weft.spark.steps import Steps
-from weft.spark.stream import _program
-from weft.tables import Tables
+from weft.spark.stream import InputColumns, _program
+from weft.store.resplit import split_again
+from weft.store.slice_store import SliceStore
 
 SHARED_MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None
 
@@ -48,10 +50,10 @@ class Worker:
 
     def __init__(self) -> None:
         self.memory = [
-            (cache, "_held", OrderedDict()),
-            (partial, "_known", SimpleNamespace()),
-            (spark_step.Carried, "_unpacked", {}),
-            (spark_tables.CarriedTables, "_unpacked", {}),
+            (cache, "_states", OrderedDict()),
+            (partial, "_thread", SimpleNamespace()),
+            (spark_step.ShippedProgram, "_unpacked", {}),
+            (spark_tables.ShippedTables, "_unpacked", {}),
         ]
 
     @contextmanager
@@ -191,12 +193,11 @@ class Stored:
     def _start(self, buckets: int | None = None) -> None:
         """A run begins, or goes on, with so many buckets from now on: as ``weft.stream`` does it."""
         story = self.story
-        store, tables = SliceStore(self.place), Tables(table_sources(story, self.now))
+        store, tables = SliceStore(self.place), LookupTables(table_sources(story, self.now))
         buckets = buckets or (store.last.buckets if store.last else story.buckets)
         planner = LivePlanner(story.strategy, story.technique, buckets)
-        program = _program(
-            store, None, story.queries, planner, story.schema, TIME, False, buckets, tables, "UTC"
-        )
+        columns = InputColumns(story.schema, TIME, "UTC", buckets)
+        program = _program(store, None, story.queries, planner, columns, tables, strict=False)
         registry = Registry(program, planner, None, tables.schemas)
         if store.last is not None and (store.last.buckets, store.last.hash) != (buckets, hashing.NAME):
             store.last = split_again(store, store.last, program)
@@ -208,12 +209,10 @@ class Stored:
             session,
             registry,
             store,
-            self.sink,
+            Delivery(self.sink, store.stream, self.late),
             TimeRules(story.lateness),
-            store.stream,
             story.queries,
             tables,
-            self.late,
         )
 
     def step(self, step: Step) -> Told:
@@ -233,7 +232,7 @@ class Stored:
             self._batch(step)
         last = self.steps.store.last
         found = self.sink.steps.get(last.seq, {}) if last and last.seq > before else {}
-        joined = self.steps.registry.joined
+        joined = self.steps.registry.change
         since = {name: micros(joined(name).exact_from) for name, query in step.changes if query}
         seen: dict[str, Any] = dict(last.seen) if last else {"rows": 0, "late": 0, "untimed": 0}
         kept = sum(t.num_rows for found in self.late.steps.values() for t in found.values())
@@ -241,7 +240,7 @@ class Stored:
 
     def _batch(self, step: Step) -> None:
         table, tasks = self.story.table(step), self.session.chance.choice((1, 1, 1, 2, 3))
-        rows: Any = Part(lambda _: (self.session.range(0, tasks, 1, tasks), Rows(table, tasks), ()))
+        rows: Any = BatchPart(lambda _: (self.session.range(0, tasks, 1, tasks), Rows(table, tasks), ()))
         with forced(step.way) if step.way else nullcontext():
             if step.dies is None:
                 self.steps.batch(self.batch_id, rows)

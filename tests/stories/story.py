@@ -9,7 +9,9 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from weft.query import Aggregate, Call, Column, Expr, Query, Window, with_columns
+from weft.model.expression import Call, Column, Expr, with_columns
+from weft.model.query import Aggregate, Query
+from weft.model.window import Window
 
 Row: TypeAlias = dict[str, Any]
 
@@ -78,7 +80,7 @@ class Story:
         chance = random.Random(step.chance)
         cut = chance.choice((0, 0, chance.randint(0, len(step.rows))))
         lots = [step.rows[:cut], step.rows[cut:]] if cut else [step.rows]
-        encoded = {name: chance.random() < 0.5 for name, type in self.types.items() if is_text(type)}
+        encoded = {name: chance.random() < 0.5 for name, dtype in self.types.items() if is_text(dtype)}
         tables = [
             pa.table({n: _array(n, t, rows, encoded.get(n, False), chance) for n, t in self.types.items()})
             for rows in lots
@@ -88,25 +90,25 @@ class Story:
     def static(self, name: str, rows: Sequence[Row]) -> pa.Table:
         """A static table with these rows."""
         types = self.tables[name].types
-        return pa.table({n: pa.array([row[n] for row in rows], type) for n, type in types.items()})
+        return pa.table({n: pa.array([row[n] for row in rows], dtype) for n, dtype in types.items()})
 
 
-def is_text(type: pa.DataType) -> bool:
+def is_text(dtype: pa.DataType) -> bool:
     """Whether values of a type are texts, with a dictionary or without."""
-    if pa.types.is_dictionary(type):
-        type = type.value_type
-    return pa.types.is_string(type) or pa.types.is_large_string(type)
+    if pa.types.is_dictionary(dtype):
+        dtype = dtype.value_type
+    return pa.types.is_string(dtype) or pa.types.is_large_string(dtype)
 
 
 def _array(
-    name: str, type: pa.DataType, rows: Sequence[Row], encoded: bool, chance: random.Random
+    name: str, dtype: pa.DataType, rows: Sequence[Row], encoded: bool, chance: random.Random
 ) -> pa.Array:
     values = [row[name] for row in rows]
     if name == TIME:
-        if type.unit == "ns":  # times are rounded down to microseconds
+        if dtype.unit == "ns":  # times are rounded down to microseconds
             values = [None if v is None else v * 1000 + chance.randrange(1000) for v in values]
-        return pa.array(values, pa.int64()).cast(type)
-    plain = type.value_type if pa.types.is_dictionary(type) else type
+        return pa.array(values, pa.int64()).cast(dtype)
+    plain = dtype.value_type if pa.types.is_dictionary(dtype) else dtype
     if not encoded:
         return pa.array(values, plain)
     # Dictionaries in any order, with values that no row has.
@@ -126,7 +128,7 @@ def sql_of(query: Query) -> str:
     else:
         listed += [f"{_call(a)} AS {a.alias}" for a in query.aggregates]
     parts = [f"SELECT {', '.join(listed)}", f"FROM {query.source}"]
-    parts += [str(join) for join in query.joins]
+    parts += [str(join) for join in query.lookups]
     parts += [] if query.predicate is None else [f"WHERE {_text(query.predicate)}"]
     parts.append(f"GROUP BY {', '.join([*query.group_by, _window(query.window)])}")
     parts += [] if query.having is None else [f"HAVING {_text(with_columns(query.having, names))}"]
@@ -164,7 +166,7 @@ def told(story: Story) -> str:
         f"story {story.seed} on {story.engine}: lateness {story.lateness} µs, {story.buckets} buckets, "
         f"technique {story.technique}, strategy {story.strategy}, layers {story.most_layers}, "
         f"cells {story.most_cells}{', threads' * story.threads}",
-        f"columns: {', '.join(f'{name} {type}' for name, type in story.types.items())}",
+        f"columns: {', '.join(f'{name} {dtype}' for name, dtype in story.types.items())}",
     ]
     for name, table in story.tables.items():
         lines.append(f"table {name} ({', '.join(f'{n} {t}' for n, t in table.types.items())}):")

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 from fastapi.testclient import TestClient
-from web_world import World
+
+from support.web_world import World
 
 
 @pytest.fixture

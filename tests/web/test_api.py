@@ -6,14 +6,14 @@ import datetime
 import math
 import re
 import time
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pyarrow as pa
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from web_world import NEW, World
 
+from support.places import DOCS
+from support.web_world import NEW, World
 from weft.web.limits import Limits
 
 QUERIES = "/api/v1/queries"
@@ -55,7 +55,7 @@ def test_a_query_joins_answers_and_leaves(world, client):
         {"window_start": "2024-01-01T00:00:00+00:00", "window_end": "2024-01-01T00:00:10+00:00", "high": 5.0}
     ]
     left = client.delete(f"{QUERIES}/high", params=WAIT)
-    assert (left.status_code, left.json()["state"], left.json()["version"]) == (200, "left", 3)
+    assert (left.status_code, left.json()["state"], left.json()["version"]) == (200, "dropped", 3)
     assert client.get(f"{QUERIES}/high").status_code == 404
     assert client.get(f"{QUERIES}/high/results").status_code == 404
     assert world.own.tables["high"].column("high").to_pylist() == [5.0]
@@ -72,9 +72,9 @@ def test_a_change_that_no_batch_has_taken_is_accepted(world, client):
     world.held = True
     time.sleep(0.05)
     asked = client.post(QUERIES, json={"sql": NEW, "name": "n"}, params={"wait": 0.05})
-    assert (asked.status_code, asked.json()["state"], asked.json()["version"]) == (202, "joining", 1)
+    assert (asked.status_code, asked.json()["state"], asked.json()["version"]) == (202, "adding", 1)
     shown = client.get(f"{QUERIES}/n").json()
-    assert (shown["state"], shown["exact_from"], shown["results"]) == ("joining", None, 0)
+    assert (shown["state"], shown["exact_from"], shown["results"]) == ("adding", None, 0)
     assert client.get(f"{QUERIES}/n/results").json() == {
         "name": "n",
         "columns": ["window_start", "window_end", "n"],
@@ -82,8 +82,8 @@ def test_a_change_that_no_batch_has_taken_is_accepted(world, client):
         "more": False,
     }
     assert client.post(QUERIES, json={"sql": NEW, "name": "n"}).status_code == 409
-    assert client.delete(f"{QUERIES}/top").json()["state"] == "leaving"
-    assert client.get(f"{QUERIES}/top").json()["state"] == "leaving"
+    assert client.delete(f"{QUERIES}/top").json()["state"] == "dropping"
+    assert client.get(f"{QUERIES}/top").json()["state"] == "dropping"
     assert client.put(f"{QUERIES}/shares", json={"sql": NEW}).json()["state"] == "replacing"
     world.held = False
     assert client.post(QUERIES, json={"sql": NEW, "name": "last"}, params=WAIT).status_code == 201
@@ -395,7 +395,7 @@ def test_the_page_for_people_asks_nothing_of_other_hosts(client):
 
 
 def test_every_route_and_metric_is_documented(world, client):
-    text = (Path(__file__).parents[2] / "docs/server.md").read_text()
+    text = (DOCS / "server.md").read_text()
     for path in client.get("/openapi.json").json()["paths"]:
         assert path.replace("{name}", "NAME") in text, path
     world.feed(1, ("A", 1.0, 5))

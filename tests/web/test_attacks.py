@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
+
+import pytest
+
+from support.places import TESTS
 
 ATTACKED = """
 import resource, sys
 sys.path.insert(0, sys.argv[1])
-from web_world import World
+from support.web_world import World
 world = World()
 resource.setrlimit(resource.RLIMIT_AS, (4 << 30,) * 2)
 with world.client() as client:
@@ -50,9 +53,10 @@ print("held")
 """
 
 
+@pytest.mark.slow
 def test_a_server_survives_what_would_take_its_memory() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", ATTACKED, str(Path(__file__).parent)],
+        [sys.executable, "-c", ATTACKED, str(TESTS)],
         capture_output=True,
         text=True,
         check=False,

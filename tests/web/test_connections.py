@@ -10,10 +10,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import pytest
-from web_world import NEW
 
+from support.web_world import NEW
 from weft.web import connections, limits
-from weft.web.doors import Doors
+from weft.web.guard import RequestGuard
 from weft.web.server import listening, up
 
 MANY = 1100
@@ -27,7 +27,7 @@ HEADS = {
 
 @pytest.fixture
 def port(world: Any) -> Iterator[int]:
-    with listening("127.0.0.1", 0) as listener, up(Doors(world.api), listener):
+    with listening("127.0.0.1", 0) as listener, up(RequestGuard(world.api), listener):
         yield listener.getsockname()[1]
 
 
@@ -81,7 +81,7 @@ def test_a_connection_does_not_wait_for_ever(port: int, head: bytes, monkeypatch
 
 
 def test_the_oldest_of_one_address_are_closed_first(port: int) -> None:
-    with half_sent(port, HEADS["half a head"], limits.WAITING_OF_ADDRESS + 10) as sockets:
+    with half_sent(port, HEADS["half a head"], limits.MAX_WAITING_OF_ADDRESS + 10) as sockets:
         assert ask(port, "GET", "/health")[0] == 200
         newest = sockets[-1]
         newest.sendall(b"connection: close\r\n\r\n")

@@ -8,12 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from dashboard_page import Dashboard, behind_http, open_browser
 from selenium import webdriver
 from selenium.webdriver.common.keys import Keys
-from web_world import NEW, SCHEMA, START, World
 
-from weft.web.doors import Doors
+from support.dashboard_page import Dashboard, behind_http, open_browser
+from support.web_world import NEW, SCHEMA, START, World
+from weft.web.guard import RequestGuard
 
 EVIL = "<img src=x onerror=\"document.title='taken'\"><b>&amp;"
 
@@ -30,8 +30,8 @@ def visit(browser: webdriver.Chrome) -> Iterator[Callable[..., Dashboard]]:
     serving: list[Any] = []
     pages: list[Dashboard] = []
 
-    def open_page(world: World, **doors: Any) -> Dashboard:
-        server = behind_http(Doors(world.api, **doors))
+    def open_page(world: World, **guard: Any) -> Dashboard:
+        server = behind_http(RequestGuard(world.api, **guard))
         serving.append(server)
         pages.append(Dashboard(browser, server.__enter__()))
         return pages[-1]
@@ -130,7 +130,7 @@ def test_a_query_is_added(world, page):
     page.write("#sql", NEW)
     page.press("#editor-go")
     page.until(lambda: "many" in page.names())
-    assert page.text("#said").startswith("many is running, exact from 2024-01-01 00:00:")
+    assert page.text("#notice").startswith("many is running, exact from 2024-01-01 00:00:")
     page.until(lambda: page.text("#query-title") == "many")
     assert page.text("#query-sql") == NEW
     page.until(lambda: page.focused() == "query-title")
@@ -197,7 +197,7 @@ def test_a_query_is_dropped_but_only_when_that_is_meant(world, page):
     page.press("#drop")
     page.press("#drop-go")
     page.until(lambda: page.names() == ["shares"])
-    assert page.text("#said") == "top has left."
+    assert page.text("#notice") == "top was dropped."
     assert page.text("#query-title") == "No query chosen"
     assert not page.one("#drop").is_enabled()
 
@@ -207,7 +207,7 @@ def test_a_query_that_another_dropped_leaves_the_page(world, page):
     page.show("top")
     page.until(lambda: len(page.legend()) == 2)
     world.served.drop("top").future.result(30)
-    page.until(lambda: page.text("#query-title") == "top has left")
+    page.until(lambda: page.text("#query-title") == "top was dropped")
     page.until(lambda: page.legend()[1] == "top · topgone")
     page.expected = ("404",)
 
@@ -216,8 +216,8 @@ def test_a_change_that_no_batch_has_taken_is_shown_as_waiting(world, page):
     page.until(lambda: page.names() == ["shares", "top"])
     world.held = True
     world.served.add(NEW, "waiting")
-    page.until(lambda: "joining" in page.texts("#query-table .badge"))
-    page.select("#state-filter", "joining")
+    page.until(lambda: "adding" in page.texts("#query-table .badge"))
+    page.select("#state-filter", "adding")
     page.until(lambda: page.names() == ["waiting"])
     world.held = False
     page.until(lambda: page.names() == [])
@@ -552,7 +552,7 @@ def test_a_run_that_fails_says_so_and_can_still_be_read(world, page):
 
 
 def test_a_server_that_went_away_is_said_and_found_again(world, browser):
-    with behind_http(Doors(world.api)) as at:
+    with behind_http(RequestGuard(world.api)) as at:
         page = Dashboard(browser, at)
         page.until(lambda: page.names() == ["shares", "top"])
     page.until(lambda: "does not answer" in page.text("#problem"))

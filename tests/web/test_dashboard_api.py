@@ -10,11 +10,11 @@ import re
 
 import pyarrow as pa
 import pytest
-from web_world import NEW, World
 
-from weft.latest import FOLLOWED, LatestSink
+from support.web_world import NEW, World
+from weft.io.sinks.latest import MAX_FOLLOWED_GROUPS, LatestSink
+from weft.web.filters import text, typed
 from weft.web.groups import Groups
-from weft.web.plain import text, typed
 
 QUERIES = "/api/v1/queries"
 UTC = datetime.UTC
@@ -57,7 +57,7 @@ def test_queries_are_found_ordered_and_paged(world, client):
     assert found(search="min(price)") == lows
     assert found(search="20 s every") == ["top"]
     assert found(search="low", order="-window", limit=2) == ["low7", "low6"]
-    assert found(state="leaving") == []
+    assert found(state="dropping") == []
     page = client.get("/api/v1/summary", params={"search": "low", "limit": 2}).json()
     assert (page["total"], page["matching"], len(page["queries"])) == (10, 7, 2)
     world.feed(1, ("A", 1.0, 5), ("B", 2.0, 7))
@@ -168,18 +168,18 @@ def test_a_step_that_catches_up_keeps_no_more_than_wanted():
 
 def test_followed_groups_are_bounded():
     sink = LatestSink()
-    many = [f"g{n}" for n in range(FOLLOWED + 50)]
+    many = [f"g{n}" for n in range(MAX_FOLLOWED_GROUPS + 50)]
     sink.deliver({"q": pa.table({"k": many, "window_end": [1] * len(many)})}, 1)
     for name in many:
         assert sink.series("q", (("k", name),)).num_rows == 1
-    assert len(sink._followed) == FOLLOWED
+    assert len(sink._followed) == MAX_FOLLOWED_GROUPS
     sink.forget("q")
     assert len(sink._followed) == 0
     assert sink.series("nobody", ()) is None
 
 
 @pytest.mark.parametrize(
-    ("type", "values"),
+    ("dtype", "values"),
     [
         (pa.string(), ["", "a", "é<b>", None]),
         (pa.int64(), [0, -5, 2**62, None]),
@@ -192,15 +192,15 @@ def test_followed_groups_are_bounded():
         (pa.binary(), [b"", b"\xff\x00", None]),
     ],
 )
-def test_a_group_is_found_by_what_its_value_is_written_as(type, values):
+def test_a_group_is_found_by_what_its_value_is_written_as(dtype, values):
     for value in values:
-        assert typed(text(value), type) == value
+        assert typed(text(value), dtype) == value
     ends = range(len(values))
-    table = pa.table({"k": pa.array(values, type), "window_end": ends})
+    table = pa.table({"k": pa.array(values, dtype), "window_end": ends})
     sink = LatestSink()
     sink.deliver({"q": table}, 1)
     for at, value in enumerate(values):
-        found = sink.series("q", (("k", typed(text(value), type)),))
+        found = sink.series("q", (("k", typed(text(value), dtype)),))
         assert found.column("window_end").to_pylist() == [at]
     assert Groups(table, ("k",)).newest.num_rows == len(values)
 

@@ -17,11 +17,11 @@ from schemathesis.specs.openapi.checks import (
     response_schema_conformance,
     status_code_conformance,
 )
-from web_world import NEW, World
 
+from support.web_world import NEW, World
 from weft.web.api import make_api
-from weft.web.doors import Doors
-from weft.web.served import Served
+from weft.web.guard import RequestGuard
+from weft.web.run_service import RunService
 
 CHECKS = [
     not_a_server_error,
@@ -49,19 +49,20 @@ def fed() -> Iterator[World]:
 
 @pytest.fixture(scope="module")
 def described(fed: World) -> Any:
-    return schemathesis.openapi.from_asgi("/openapi.json", Doors(fed.api, loopback=False))
+    return schemathesis.openapi.from_asgi("/openapi.json", RequestGuard(fed.api, loopback=False))
 
 
 # Requests as described, and ones that are not, where there is something to get wrong.
 OPERATIONS = [
     pytest.param(path, method, mode, id=f"{method} {path} {mode.value}")
-    for path, methods in make_api(cast(Served, None)).openapi()["paths"].items()
+    for path, methods in make_api(cast(RunService, None)).openapi()["paths"].items()
     for method, facts in methods.items()
     for mode in GenerationMode
     if mode is GenerationMode.POSITIVE or "parameters" in facts
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("path", "method", "mode"), OPERATIONS)
 def test_made_up_requests(described, path, method, mode):
     @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))

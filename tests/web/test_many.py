@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 from fastapi.testclient import TestClient
-from web_world import NEW, World
 
+from support.seeds import seeded_random
+from support.web_world import NEW, World
 from weft.web.client import Client
-from weft.web.doors import Doors
-from weft.web.server import address, listening, up
+from weft.web.guard import RequestGuard
+from weft.web.server import listening, up, url_of
 
 QUERIES = "/api/v1/queries"
 
@@ -28,9 +28,9 @@ def test_hundreds_of_adds_and_drops_from_many_threads(world: World) -> None:
 
     def work(thread: int) -> set[str]:
         client, mine, choose = (
-            TestClient(Doors(world.api), base_url="http://localhost"),
+            TestClient(RequestGuard(world.api), base_url="http://localhost"),
             set(),
-            random.Random(thread),
+            seeded_random(thread),
         )
         for number in range(40):
             if mine and choose.random() < 0.5:
@@ -85,8 +85,8 @@ def test_free_names_are_given_once_each(world: World) -> None:
 def test_those_who_wait_do_not_keep_others_from_reading(world: World) -> None:
     """Over a real socket: a hundred wait for a batch, more than there are threads for requests."""
     world.held = True
-    with listening("127.0.0.1", 0) as listener, up(Doors(world.api), listener):
-        client = Client(address(listener))
+    with listening("127.0.0.1", 0) as listener, up(RequestGuard(world.api), listener):
+        client = Client(url_of(listener))
         with ThreadPoolExecutor(100) as pool:
             waiting = [pool.submit(client.add, NEW, f"n{i}", 60) for i in range(100)]
             while len(world.served.queries()) < 102:

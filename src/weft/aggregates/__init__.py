@@ -3,14 +3,14 @@
 from weft.aggregates.function import ALIASES, FUNCTIONS, AggregateFunction
 from weft.aggregates.monoid import Monoid
 from weft.aggregates.part import Part, States
-from weft.aggregates.registry import DEFINED, named, names
+from weft.aggregates.registry import USER_FUNCTIONS, named, names
 from weft.aggregates.sketch import SKETCHES
 
 __all__ = [
     "ALIASES",
-    "DEFINED",
     "FUNCTIONS",
     "SKETCHES",
+    "USER_FUNCTIONS",
     "AggregateFunction",
     "Monoid",
     "Part",

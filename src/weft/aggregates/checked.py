@@ -23,10 +23,10 @@ from numba.core.ir_utils import build_definitions, mk_unique_var
 from numba.core.untyped_passes import IRProcessing
 from numba.extending import overload
 
-LARGEST = 2.0**63 * (1 - 2.0**-52)
+MAX_SAFE_FLOAT = 2.0**63 * (1 - 2.0**-52)
 """Products and powers that reach this as floats may not fit."""
 
-TOO_LARGE = "an integer does not fit 64 bits"
+OVERFLOW_MESSAGE = "an integer does not fit 64 bits"
 
 
 def compile_checked(function: Callable[..., Any], arguments: int = 1) -> Any:
@@ -76,7 +76,7 @@ def _add(a, b):
     def whole(a, b):
         total = np.int64(a) + np.int64(b)
         if ((np.int64(a) ^ total) & (np.int64(b) ^ total)) < 0:
-            raise OverflowError(TOO_LARGE)
+            raise OverflowError(OVERFLOW_MESSAGE)
         return total
 
     return whole if _whole(a, b) else lambda a, b: a + b
@@ -87,7 +87,7 @@ def _subtract(a, b):
     def whole(a, b):
         rest = np.int64(a) - np.int64(b)
         if ((np.int64(a) ^ np.int64(b)) & (np.int64(a) ^ rest)) < 0:
-            raise OverflowError(TOO_LARGE)
+            raise OverflowError(OVERFLOW_MESSAGE)
         return rest
 
     return whole if _whole(a, b) else lambda a, b: a - b
@@ -96,8 +96,8 @@ def _subtract(a, b):
 @overload(multiply)
 def _multiply(a, b):
     def whole(a, b):
-        if abs(np.float64(a) * np.float64(b)) >= LARGEST:
-            raise OverflowError(TOO_LARGE)
+        if abs(np.float64(a) * np.float64(b)) >= MAX_SAFE_FLOAT:
+            raise OverflowError(OVERFLOW_MESSAGE)
         return np.int64(a) * np.int64(b)
 
     return whole if _whole(a, b) else lambda a, b: a * b
@@ -107,8 +107,8 @@ def _multiply(a, b):
 def _power(a, b):
     def whole(a, b):
         # A negative exponent gives a float in Python, which no integer can hold.
-        if b < 0 or abs(np.float64(a) ** np.float64(b)) >= LARGEST:
-            raise OverflowError(TOO_LARGE)
+        if b < 0 or abs(np.float64(a) ** np.float64(b)) >= MAX_SAFE_FLOAT:
+            raise OverflowError(OVERFLOW_MESSAGE)
         return np.int64(a) ** np.int64(b)
 
     return whole if _whole(a, b) else lambda a, b: a**b
@@ -141,7 +141,7 @@ class _CheckIntegers(FunctionPass):
 
 
 def _replaced(scope, statement):
-    """A statement, or two: the checked operator, and its call."""
+    """Return a statement, or two: the checked operator, and its call."""
     if not isinstance(statement, ir.Assign) or not isinstance(statement.value, ir.Expr):
         return [statement]
     expression = statement.value
@@ -154,8 +154,8 @@ def _replaced(scope, statement):
         return [statement]
     function = ir.Var(scope, mk_unique_var("$checked"), statement.loc)
     statement.value = ir.Expr.call(function, (expression.lhs, expression.rhs), (), statement.loc)
-    known = ir.Global(CHECKED[called].__name__, CHECKED[called], statement.loc)
-    return [ir.Assign(known, function, statement.loc), statement]
+    checked = ir.Global(CHECKED[called].__name__, CHECKED[called], statement.loc)
+    return [ir.Assign(checked, function, statement.loc), statement]
 
 
 class _Compiler(CompilerBase):

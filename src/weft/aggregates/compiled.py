@@ -13,7 +13,7 @@ from weft.aggregates.definition import Definition
 from weft.aggregates.formulas import code_of, merge_kernel, row_kernel, shape
 from weft.aggregates.monoid import Monoid
 from weft.aggregates.objects import ObjectMonoid
-from weft.aggregates.part import Part, Rows, all_valid
+from weft.aggregates.part import LiftedRows, Part, all_valid
 from weft.aggregates.plain import Plain
 from weft.aggregates.word import Word, float_words, int_words
 from weft.errors import AggregateError
@@ -86,11 +86,11 @@ class UserPart(Part):
             arguments=self.types,
         )
 
-    def lift(self, arrays: Sequence[pa.Array], times: np.ndarray) -> Rows:
+    def lift(self, arrays: Sequence[pa.Array], times: np.ndarray) -> LiftedRows:
         """The arguments as words; the row kernel lifts them, and only those of rows that count."""
         read = [float_words if t == "double" else int_words for t in self.types]
         columns = [r(a).view(np.int64) for r, a in zip(read, arrays)]
-        return Rows(np.column_stack(columns), all_valid(arrays))
+        return LiftedRows(np.column_stack(columns), all_valid(arrays))
 
     def python_states(self, words: np.ndarray) -> list[Any]:
         """States as the user's functions know them."""
@@ -103,9 +103,9 @@ class UserPart(Part):
 def _values(sql_types: tuple[str, ...], words: np.ndarray) -> list[list[Any]]:
     """Columns of words as Python values."""
     columns = []
-    for c, type in enumerate(sql_types):
+    for c, dtype in enumerate(sql_types):
         column = np.ascontiguousarray(words[:, c])
-        if type == "double":
+        if dtype == "double":
             column = column.view(np.float64)
-        columns.append((column != 0 if type == "boolean" else column).tolist())
+        columns.append((column != 0 if dtype == "boolean" else column).tolist())
     return columns

@@ -1,4 +1,4 @@
-"""What a user says of an aggregate, and what is said to the user where its functions go wrong."""
+"""A user's definition of an aggregate, and its errors where its functions go wrong."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ class Definition:
     from_state: Callable[[Any], Any] | None = field(default=None, compare=False, repr=False)
 
     def call(self, role: str, *values: Any) -> Any:
-        """Call one of the user's functions by its role, as in ``lift``; where it fails, say with what."""
+        """Call one of the user's functions by its role, as in ``lift``; an error names its arguments."""
         try:
-            made = getattr(self, role)(*values)
+            result = getattr(self, role)(*values)
         except Exception as error:
             raise self.failed(role, values, f"raised {type(error).__name__}: {error}") from error
-        if made is None and role != "lower":
+        if result is None and role != "lower":
             raise self.failed(role, values, "gave None; it must return a state")
-        return made
+        return result
 
     def failed(self, role: str, values: tuple[Any, ...], what: str) -> AggregateError:
         """An error that names the aggregate, the function and the values."""

@@ -24,7 +24,7 @@ from weft.errors import CheckpointError
 FORMAT = b"\x01"
 """Before the JSON; pickles, which older versions wrote, begin with 0x80."""
 
-PLAIN = "numbers, text, bytes, dates, times, tuples, lists, sets, dicts or NumPy arrays"
+PLAIN_TYPES = "numbers, text, bytes, dates, times, tuples, lists, sets, dicts or NumPy arrays"
 
 
 class NotPlain(TypeError):
@@ -212,7 +212,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "time": lambda content: datetime.time.fromisoformat(content[0]).replace(fold=content[1]),
     "timedelta": lambda content: datetime.timedelta(*content),
     "Decimal": Decimal,
-    "Fraction": lambda content: Fraction(*(int(each, 16) for each in content)),
+    "Fraction": lambda content: Fraction(*(int(number, 16) for number in content)),
     "ndarray": _read_array,
     "scalar": lambda content: np.frombuffer(_bytes(content[1]), _dtype(content[0]))[0],
 }

@@ -17,15 +17,15 @@ from numba import njit, types
 
 from weft.aggregates.checked import compile_checked
 from weft.aggregates.definition import Definition
-from weft.aggregates.monoid import FIRST_USER, HIGHEST, LOWEST
+from weft.aggregates.monoid import FIRST_USER, MAX_INT64, MIN_INT64
 
-WIDEST = 16
+MAX_STATE_WORDS = 16
 """The most words that a compiled state has."""
 
 NUMBA: dict[type, Any] = {float: types.float64, int: types.int64, bool: types.boolean}
 ARGUMENTS: dict[str, type] = {"double": float, "bigint": int, "boolean": bool}
-# What a value may be to become a word of this type without loss.
-TAKES: dict[type, tuple[type, ...]] = {
+# Types of values that become a word of this type without loss.
+ACCEPTED_TYPES: dict[type, tuple[type, ...]] = {
     float: (types.Float, types.Integer, types.Boolean),
     int: (types.Integer, types.Boolean),
     bool: (types.Boolean,),
@@ -54,7 +54,7 @@ def formulas(code: int) -> Formulas:
 
 
 def obstacle(definition: Definition, arguments: tuple[str, ...]) -> str | None:
-    """Why the aggregate cannot be compiled for arguments of these types; None where it can."""
+    """Return the reason that the aggregate cannot be compiled for arguments of these types, or None."""
     with _lock:
         key = (definition.token, arguments)
         if key not in _tried:
@@ -63,20 +63,20 @@ def obstacle(definition: Definition, arguments: tuple[str, ...]) -> str | None:
 
 
 def shape(identity: Any) -> tuple[type, ...] | None:
-    """The types of the words of a state; None where a state is not a number or a flat tuple of numbers.
+    """Return the types of a state's words; None where it is not a number or a flat tuple of numbers.
 
     >>> shape((0.0, 0)), shape(False), shape([])
     ((<class 'float'>, <class 'int'>), (<class 'bool'>,), None)
     """
     values = identity if isinstance(identity, tuple) else (identity,)
-    found = tuple(map(type, values))
-    if not 0 < len(found) <= WIDEST or any(t not in NUMBA for t in found):
+    word_types = tuple(map(type, values))
+    if not 0 < len(word_types) <= MAX_STATE_WORDS or any(t not in NUMBA for t in word_types):
         return None
-    return found if all(LOWEST <= v <= HIGHEST for v in values if isinstance(v, int)) else None
+    return word_types if all(MIN_INT64 <= v <= MAX_INT64 for v in values if isinstance(v, int)) else None
 
 
 def code_of(definition: Definition) -> int:
-    """The code of a definition in this process."""
+    """Return the code of a definition in this process."""
     with _lock:
         code = _codes.get(definition.token)
         if code is None:
@@ -127,13 +127,15 @@ def _try(definition: Definition, arguments: tuple[str, ...]) -> str | None:
     return None
 
 
-def _fits(made: Any, words: tuple[type, ...], tuples: bool) -> bool:
-    if tuples != isinstance(made, types.BaseTuple):
+def _fits(result: Any, words: tuple[type, ...], tuples: bool) -> bool:
+    if tuples != isinstance(result, types.BaseTuple):
         return False
-    found = tuple(made) if tuples else (made,)
-    if any(isinstance(f, types.Integer) and f == types.uint64 for f in found):
+    word_types = tuple(result) if tuples else (result,)
+    if any(isinstance(t, types.Integer) and t == types.uint64 for t in word_types):
         return False
-    return len(found) == len(words) and all(isinstance(f, TAKES[w]) for f, w in zip(found, words))
+    return len(word_types) == len(words) and all(
+        isinstance(t, ACCEPTED_TYPES[w]) for t, w in zip(word_types, words)
+    )
 
 
 def _make(definition: Definition) -> Formulas:
@@ -158,10 +160,10 @@ def _lift(definition: Definition, arguments: tuple[str, ...]) -> Any:
 
 
 def row_kernel(definition: Definition, arguments: tuple[str, ...]) -> Any:
-    """``(states, cell, values, valid)``: adds each valid row to its cell."""
+    """Return ``(states, cell, values, valid)``, which adds each valid row to its cell."""
     with _lock:
-        made, width = _formulas[code_of(definition)], len(shape(definition.identity) or ())
-        if arguments not in made.kernels:
+        compiled, width = _formulas[code_of(definition)], len(shape(definition.identity) or ())
+        if arguments not in compiled.kernels:
             text = f"""
 def add_rows(states, cell, values, valid):
     for j in range(cell.size):
@@ -171,15 +173,15 @@ def add_rows(states, cell, values, valid):
             {_store("states", "i", width)}
 """
             lift = _lift(definition, arguments)
-            made.kernels[arguments] = _define(text, "add_rows", combine=made.combine, lift=lift)
-        return made.kernels[arguments]
+            compiled.kernels[arguments] = _define(text, "add_rows", combine=compiled.combine, lift=lift)
+        return compiled.kernels[arguments]
 
 
 def merge_kernel(definition: Definition) -> Any:
-    """``(into, target, order, states)``: folds states[order[k]] into into[target[k]]."""
+    """Return ``(into, target, order, states)``, which folds states[order[k]] into into[target[k]]."""
     with _lock:
-        made, width = _formulas[code_of(definition)], len(shape(definition.identity) or ())
-        if "merge" not in made.kernels:
+        compiled, width = _formulas[code_of(definition)], len(shape(definition.identity) or ())
+        if "merge" not in compiled.kernels:
             text = f"""
 def merge(into, target, order, states):
     for k in range(target.size):
@@ -187,8 +189,8 @@ def merge(into, target, order, states):
         state = combine({_row("into", "i", width)}, {_row("states", "j", width)})
         {_store("into", "i", width)}
 """
-            made.kernels["merge"] = _define(text, "merge", combine=made.combine)
-        return made.kernels["merge"]
+            compiled.kernels["merge"] = _define(text, "merge", combine=compiled.combine)
+        return compiled.kernels["merge"]
 
 
 def _define(text: str, name: str, **names: Any) -> Any:
@@ -197,10 +199,10 @@ def _define(text: str, name: str, **names: Any) -> Any:
     return njit(nogil=True)(namespace[name])
 
 
-def _read(type: type, word: str) -> str:
-    if type is float:
+def _read(word_type: type, word: str) -> str:
+    if word_type is float:
         return f"np.int64({word}).view(np.float64)"
-    return f"({word} != 0)" if type is bool else word
+    return f"({word} != 0)" if word_type is bool else word
 
 
 def _written(words: tuple[type, ...], tuples: bool) -> str:

@@ -26,15 +26,15 @@ from weft.aggregates.lower import (
 )
 from weft.aggregates.part import Part, States, part
 from weft.errors import QueryError
-from weft.query import Call, Expr, Literal
+from weft.model.expression import Call, Expr, Literal
 
 Exprs: TypeAlias = tuple[Expr, ...]
 Types: TypeAlias = tuple[str, ...]
 
-NUMBERS = frozenset(("bigint", "double", "null"))
-ORDERED = frozenset(("bigint", "double", "string", "timestamp", "date", "boolean", "null"))
-TRUTHS = frozenset(("boolean", "null"))
-ANY = ORDERED | {"decimal"}
+NUMBER_TYPES = frozenset(("bigint", "double", "null"))
+ORDERED_TYPES = frozenset(("bigint", "double", "string", "timestamp", "date", "boolean", "null"))
+TRUTH_TYPES = frozenset(("boolean", "null"))
+ALL_TYPES = ORDERED_TYPES | {"decimal"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class AggregateFunction:
 
     @property
     def arity(self) -> int:
-        """How many arguments it takes that differ from row to row."""
+        """The number of arguments that differ from row to row."""
         return len(self.accepts)
 
     @property
@@ -115,29 +115,19 @@ class AggregateFunction:
         return (*(c.read(a, self.name) for c, a in zip(self.constants, given)), *left_out)
 
     def check(self, types: Types) -> str:
-        """The SQL type of the answer; raises QueryError where an argument's type is wrong.
+        """Return the SQL type of the answer; raise QueryError where an argument's type is wrong.
 
         >>> FUNCTIONS["avg"].check(("bigint",))
         'double'
         """
-        for position, (given, wanted) in enumerate(zip(types, self.accepts)):
-            if given not in wanted:
-                which = "" if self.arity == 1 else f" as argument {position + 1}"
+        for position, (given, accepted) in enumerate(zip(types, self.accepts)):
+            if given not in accepted:
+                place = "" if self.arity == 1 else f" as argument {position + 1}"
                 raise QueryError(
-                    f"{self.name} takes {' or '.join(sorted(wanted - {'null'}))}{which}, not {given}",
+                    f"{self.name} takes {' or '.join(sorted(accepted - {'null'}))}{place}, not {given}",
                     hint="cast the argument to one of these types",
                 )
         return self.result(types)
-
-    def properties(self, args: Exprs, types: Types) -> tuple[bool, bool, bool]:
-        """(invertible, commutative, selective) for arguments of these types."""
-        monoids = [p.monoid for p in self.parts(args, types)]
-        values = [m for m in monoids if m.selective] or monoids
-        return (
-            all(m.invertible for m in monoids),
-            all(m.commutative for m in monoids),
-            len(values) == 1 and values[0].selective and self.keeps_type,
-        )
 
 
 def _named(name: str) -> AggregateFunction:
@@ -170,8 +160,8 @@ def _same(types: Types) -> str:
     return types[0]
 
 
-def _always(type: str) -> Callable[[Types], str]:
-    return lambda types: type
+def _always(dtype: str) -> Callable[[Types], str]:
+    return lambda types: dtype
 
 
 def _sum_type(types: Types) -> str:
@@ -210,7 +200,7 @@ FUNCTIONS: dict[str, AggregateFunction] = dict(
         ),
         _function(
             "count",
-            (ANY,),
+            (ALL_TYPES,),
             lambda a, t: (part("count", a, t),),
             _always("bigint"),
             lower_count,
@@ -218,21 +208,21 @@ FUNCTIONS: dict[str, AggregateFunction] = dict(
         ),
         _function(
             "count_if",
-            (TRUTHS,),
+            (TRUTH_TYPES,),
             lambda a, t: (part("count_if", a, t),),
             _always("bigint"),
             lower_count,
             "rows for which the condition is true",
         ),
-        _function("sum", (NUMBERS,), _sum_parts, _sum_type, lower_sum, "sum; exact for integers"),
-        _function("avg", (NUMBERS,), _sum_parts, _always("double"), lower_avg, "mean"),
-        _function("sum_of_squares", (NUMBERS,), _squares, _sum_type, lower_squares, "sum of x*x"),
-        _function("min", (ORDERED,), _with_count("min"), _same, lower_value, "smallest value", True),
-        _function("max", (ORDERED,), _with_count("max"), _same, lower_value, "largest value", True),
-        _function("range", (NUMBERS,), _range_parts, _sum_type, lower_range, "max minus min"),
+        _function("sum", (NUMBER_TYPES,), _sum_parts, _sum_type, lower_sum, "sum; exact for integers"),
+        _function("avg", (NUMBER_TYPES,), _sum_parts, _always("double"), lower_avg, "mean"),
+        _function("sum_of_squares", (NUMBER_TYPES,), _squares, _sum_type, lower_squares, "sum of x*x"),
+        _function("min", (ORDERED_TYPES,), _with_count("min"), _same, lower_value, "smallest value", True),
+        _function("max", (ORDERED_TYPES,), _with_count("max"), _same, lower_value, "largest value", True),
+        _function("range", (NUMBER_TYPES,), _range_parts, _sum_type, lower_range, "max minus min"),
         _function(
             "first",
-            (ORDERED,),
+            (ORDERED_TYPES,),
             _with_count("first"),
             _same,
             lower_value,
@@ -241,7 +231,7 @@ FUNCTIONS: dict[str, AggregateFunction] = dict(
         ),
         _function(
             "last",
-            (ORDERED,),
+            (ORDERED_TYPES,),
             _with_count("last"),
             _same,
             lower_value,
@@ -250,7 +240,7 @@ FUNCTIONS: dict[str, AggregateFunction] = dict(
         ),
         _function(
             "min_by",
-            (ORDERED, ORDERED),
+            (ORDERED_TYPES, ORDERED_TYPES),
             _with_count("min_by"),
             _same,
             lower_by,
@@ -259,7 +249,7 @@ FUNCTIONS: dict[str, AggregateFunction] = dict(
         ),
         _function(
             "max_by",
-            (ORDERED, ORDERED),
+            (ORDERED_TYPES, ORDERED_TYPES),
             _with_count("max_by"),
             _same,
             lower_by,
@@ -268,7 +258,7 @@ FUNCTIONS: dict[str, AggregateFunction] = dict(
         ),
         _function(
             "bool_and",
-            (TRUTHS,),
+            (TRUTH_TYPES,),
             _with_count("min"),
             _always("boolean"),
             lower_value,
@@ -276,10 +266,18 @@ FUNCTIONS: dict[str, AggregateFunction] = dict(
             True,
         ),
         _function(
-            "bool_or", (TRUTHS,), _with_count("max"), _always("boolean"), lower_value, "true if any is", True
+            "bool_or",
+            (TRUTH_TYPES,),
+            _with_count("max"),
+            _always("boolean"),
+            lower_value,
+            "true if any is",
+            True,
         ),
         *(
-            _function(name, (NUMBERS,), _moments, _always("double"), lower_variance(sample, root), summary)
+            _function(
+                name, (NUMBER_TYPES,), _moments, _always("double"), lower_variance(sample, root), summary
+            )
             for name, sample, root, summary in (
                 ("var_pop", False, False, "variance of the population"),
                 ("var_samp", True, False, "variance of a sample; null for one value"),
@@ -288,11 +286,11 @@ FUNCTIONS: dict[str, AggregateFunction] = dict(
             )
         ),
         _function(
-            "product", (NUMBERS,), _product_parts, _always("double"), lower_product, "product, as double"
+            "product", (NUMBER_TYPES,), _product_parts, _always("double"), lower_product, "product, as double"
         ),
         _function(
             "geometric_mean",
-            (NUMBERS,),
+            (NUMBER_TYPES,),
             _log_parts,
             _always("double"),
             lower_geometric_mean,

@@ -1,4 +1,4 @@
-"""What every aggregate must obey, tried on samples: a mistake shows when it is defined, not in an answer."""
+"""Laws of aggregates, tried on samples: a mistake shows when one is defined, not in an answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from weft.aggregates.definition import Definition
 from weft.errors import AggregateError
 
-MOST = 6
+MAX_COMBINED_SAMPLES = 6
 """Samples that are combined with each other; all of them are lifted and lowered."""
 
 
@@ -28,25 +28,25 @@ def check_laws(definition: Definition, samples: Sequence[Any]) -> None:
         definition.answer(state)
         for older, newer in ((definition.identity, state), (state, definition.identity)):
             _same(definition, "the identity is not neutral", _combine(definition, older, newer), state)
-    some = states[:MOST]
-    for a, b in product(some, some):
-        both = _combine(definition, a, b)
+    combined_states = states[:MAX_COMBINED_SAMPLES]
+    for a, b in product(combined_states, combined_states):
+        union = _combine(definition, a, b)
         if definition.commutative:
             other = _combine(definition, b, a)
-            _same(definition, "combine is not commutative (say commutative=False)", both, other)
+            _same(definition, "combine is not commutative (say commutative=False)", union, other)
         if definition.inverse is not None:
-            _same(definition, "inverse does not undo combine", definition.call("inverse", both, a), b)
-        for c in some:
-            left, right = _combine(definition, both, c), _combine(definition, a, _combine(definition, b, c))
+            _same(definition, "inverse does not undo combine", definition.call("inverse", union, a), b)
+        for c in combined_states:
+            left, right = _combine(definition, union, c), _combine(definition, a, _combine(definition, b, c))
             _same(definition, "combine is not associative", left, right)
 
 
 def _combine(definition: Definition, older: Any, newer: Any) -> Any:
     before = copy.deepcopy((older, newer))
-    made = definition.call("combine", older, newer)
+    state = definition.call("combine", older, newer)
     if not close((older, newer), before):
         raise definition.failed("combine", before, "changed its arguments; it must return a new state")
-    return made
+    return state
 
 
 def _same(definition: Definition, law: str, one: Any, other: Any) -> None:
@@ -55,7 +55,7 @@ def _same(definition: Definition, law: str, one: Any, other: Any) -> None:
 
 
 def close(one: Any, other: Any) -> bool:
-    """Whether two states are equal, floats in them nearly.
+    """Return whether two states are equal, floats in them nearly.
 
     >>> close((0.1 + 0.2, [1, math.nan]), (0.3, [1, math.nan])), close({"a": 1}, {"a": 2})
     (True, False)

@@ -1,4 +1,4 @@
-"""How the states of an aggregate's parts become its answers: one function each, over all windows at once."""
+"""Functions from the states of an aggregate's parts to its answers, over all windows at once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from weft.aggregates.monoid import BEYOND, SUM_INT, join_halves
+from weft.aggregates.monoid import OVERFLOW_SCALE, SUM_INT, join_halves
 from weft.aggregates.part import Part, States
 from weft.aggregates.word import array_of
 from weft.errors import AnswerOverflow
@@ -30,7 +30,9 @@ def _divided(part: Part, states: States, divisor: np.ndarray | int) -> np.ndarra
     high, low = states.words.view(np.float64).T
     with np.errstate(invalid="ignore", over="ignore"):
         return np.where(
-            np.isinf(low), high / np.maximum(divisor, 1) * BEYOND, (high + low) / np.maximum(divisor, 1)
+            np.isinf(low),
+            high / np.maximum(divisor, 1) * OVERFLOW_SCALE,
+            (high + low) / np.maximum(divisor, 1),
         )
 
 

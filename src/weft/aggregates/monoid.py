@@ -18,6 +18,9 @@ from typing import Any
 
 import numpy as np
 from numba import njit
+from numba.extending import overload
+
+from weft.aggregates.cached import INLINED, compile_cached, read_only
 
 ADD, SUM_INT, SUM_FLOAT, MIN, MAX, MOMENTS, PRODUCT, AFFINE = range(8)
 
@@ -27,8 +30,8 @@ OBJECTS = -1
 FIRST_USER = 1 << 10
 """Codes from here on stand for formulas that a user wrote, and mean something in this process only."""
 
-LOWEST = np.iinfo(np.int64).min
-HIGHEST = np.iinfo(np.int64).max
+MIN_INT64 = np.iinfo(np.int64).min
+MAX_INT64 = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +46,16 @@ class Monoid:
 
     @property
     def built_in(self) -> bool:
-        """Whether its code means the same formula in every process."""
+        """True where its code means the same formula in every process."""
         return 0 <= self.code < FIRST_USER
 
     def identity(self, n: int) -> np.ndarray:
-        """The neutral state, n times.
+        """Return the neutral state, n times.
 
-        >>> Monoid(MIN, 1).identity(1).tolist() == [[HIGHEST]]
+        >>> Monoid(MIN, 1).identity(1).tolist() == [[MAX_INT64]]
         True
         """
-        word = {MIN: HIGHEST, MAX: LOWEST}.get(self.code, 0)
+        word = {MIN: MAX_INT64, MAX: MIN_INT64}.get(self.code, 0)
         states = np.full((n, self.width), word, dtype=np.int64)
         if self.code == PRODUCT:
             states.view(np.float64)[:, 0] = 1.0
@@ -63,6 +66,7 @@ class Monoid:
     def add_rows(self, states: np.ndarray, cell: np.ndarray, values: np.ndarray, valid: np.ndarray) -> None:
         """Add row j to ``states[cell[j]]``, in place."""
         kernel = row_kernel(self.code, self.width)
+        values = read_only(values)
         kernel(states, states.view(np.float64), cell, values, values.view(np.float64), valid)
 
     def merge(self, into: np.ndarray, target: np.ndarray, order: np.ndarray, states: np.ndarray) -> None:
@@ -71,24 +75,24 @@ class Monoid:
         kernel(into, into.view(np.float64), target, order, states, states.view(np.float64))
 
     def failure(self, error: Exception) -> Exception:
-        """What to raise where a kernel raised; only a formula that a user wrote does."""
+        """Return the error to raise where a kernel raised; only a formula that a user wrote does."""
         return error
 
 
-BEYOND = 2.0**64
+OVERFLOW_SCALE = 2.0**64
 """A float sum that has left the doubles is kept divided by this, its low word infinite."""
 
 
 @njit(cache=True)
 def add_beyond(a, a_low, b, b_low):  # type: ignore[no-untyped-def]
     """The sum of two float sums where an infinity, a NaN or an overflow is involved: the rare case."""
-    a = a if math.isinf(a_low) else (a + a_low) / BEYOND
-    b = b if math.isinf(b_low) else (b + b_low) / BEYOND
+    a = a if math.isinf(a_low) else (a + a_low) / OVERFLOW_SCALE
+    b = b if math.isinf(b_low) else (b + b_low) / OVERFLOW_SCALE
     s = a + b
     if not math.isfinite(s):
         return s, 0.0
-    if math.isfinite(s * BEYOND):
-        return s * BEYOND, 0.0
+    if math.isfinite(s * OVERFLOW_SCALE):
+        return s * OVERFLOW_SCALE, 0.0
     return s, math.inf
 
 
@@ -110,109 +114,160 @@ def add_small(a, a_low, b):  # type: ignore[no-untyped-def]
     return high, low - (high - s)
 
 
-@njit(inline="always")
-def combine(code, width, into, into_f, i, other, other_f, j):  # type: ignore[no-untyped-def]
+def combine(
+    code: int,
+    width: int,
+    into: np.ndarray,
+    into_f: np.ndarray,
+    i: int,
+    other: np.ndarray,
+    other_f: np.ndarray,
+    j: int,
+) -> None:
     """into[i] := into[i] then other[j]; ``*_f`` are the float views of the same memory."""
-    if code == ADD:
-        into[i, 0] += other[j, 0]
-    elif code == SUM_INT:
-        # high*2^32 + low with low in [0, 2^32): exact for 2^31 values of any size.
-        low = into[i, 1] + other[j, 1]
-        into[i, 0] += other[j, 0] + (low >> 32)
-        into[i, 1] = low & 0xFFFFFFFF
-    elif code == SUM_FLOAT:
-        a, b = into_f[i, 0], other_f[j, 0]
-        s = a + b
-        back = s - a
-        error = (a - (s - back)) + (b - back) + (into_f[i, 1] + other_f[j, 1])
-        high = s + error
-        if math.isfinite(high):
-            into_f[i, 0] = high
-            into_f[i, 1] = error - (high - s)
-        else:
-            into_f[i, 0], into_f[i, 1] = add_beyond(a, into_f[i, 1], b, other_f[j, 1])
-    elif code == MIN:
-        for c in range(width):
-            if other[j, c] != into[i, c]:
-                if other[j, c] < into[i, c]:
-                    for d in range(c, width):
-                        into[i, d] = other[j, d]
-                break
-    elif code == MAX:
-        for c in range(width):
-            if other[j, c] != into[i, c]:
-                if other[j, c] > into[i, c]:
-                    for d in range(c, width):
-                        into[i, d] = other[j, d]
-                break
-    elif code == MOMENTS:
-        # Chan, Golub, LeVeque: pairwise update of count, mean (a pair) and sum of squared deviations.
-        m = other[j, 0]
-        if m > 0:
-            n = into[i, 0]
-            if n == 0:
-                for c in range(width):
-                    into[i, c] = other[j, c]
+    _combine_kernel(code, width)(into, into_f, i, other, other_f, j)
+
+
+@overload(combine, jit_options=INLINED, prefer_literal=True)
+def _compiled_combine(code, width, into, into_f, i, other, other_f, j):  # type: ignore[no-untyped-def]
+    # Constants of the formula: Numba drops the branches of other monoids before it compiles anything.
+    chosen, words = code.literal_value, width.literal_value
+
+    def formula(code, width, into, into_f, i, other, other_f, j):  # type: ignore[no-untyped-def]
+        if chosen == ADD:
+            into[i, 0] += other[j, 0]
+        elif chosen == SUM_INT:
+            # high*2^32 + low with low in [0, 2^32): exact for 2^31 values of any size.
+            low = into[i, 1] + other[j, 1]
+            into[i, 0] += other[j, 0] + (low >> 32)
+            into[i, 1] = low & 0xFFFFFFFF
+        elif chosen == SUM_FLOAT:
+            a, b = into_f[i, 0], other_f[j, 0]
+            s = a + b
+            back = s - a
+            error = (a - (s - back)) + (b - back) + (into_f[i, 1] + other_f[j, 1])
+            high = s + error
+            if math.isfinite(high):
+                into_f[i, 0] = high
+                into_f[i, 1] = error - (high - s)
             else:
-                delta = difference(other_f[j, 1], other_f[j, 2], into_f[i, 1], into_f[i, 2])
-                share = m / (n + m)
-                into[i, 0] = n + m
-                into_f[i, 1], into_f[i, 2] = add_small(into_f[i, 1], into_f[i, 2], delta * share)
-                into_f[i, 3] += other_f[j, 3] + delta * delta * n * share
-    elif code == AFFINE:
-        # The map x -> a*x + b modulo 2^64, the older applied first: exact, and not commutative.
-        into[i, 1] = into[i, 1] * other[j, 0] + other[j, 1]
-        into[i, 0] *= other[j, 0]
-    else:
-        mantissa, exponent = math.frexp(into_f[i, 0] * other_f[j, 0])
-        into_f[i, 0] = mantissa
-        into[i, 1] += other[j, 1] + exponent
+                into_f[i, 0], into_f[i, 1] = add_beyond(a, into_f[i, 1], b, other_f[j, 1])
+        elif chosen == MIN:
+            for c in range(words):
+                if other[j, c] != into[i, c]:
+                    if other[j, c] < into[i, c]:
+                        for d in range(c, words):
+                            into[i, d] = other[j, d]
+                    break
+        elif chosen == MAX:
+            for c in range(words):
+                if other[j, c] != into[i, c]:
+                    if other[j, c] > into[i, c]:
+                        for d in range(c, words):
+                            into[i, d] = other[j, d]
+                    break
+        elif chosen == MOMENTS:
+            # Chan, Golub, LeVeque: pairwise update of count, mean (a pair) and sum of squared deviations.
+            m = other[j, 0]
+            if m > 0:
+                n = into[i, 0]
+                if n == 0:
+                    for c in range(words):
+                        into[i, c] = other[j, c]
+                else:
+                    delta = difference(other_f[j, 1], other_f[j, 2], into_f[i, 1], into_f[i, 2])
+                    share = m / (n + m)
+                    into[i, 0] = n + m
+                    into_f[i, 1], into_f[i, 2] = add_small(into_f[i, 1], into_f[i, 2], delta * share)
+                    into_f[i, 3] += other_f[j, 3] + delta * delta * n * share
+        elif chosen == AFFINE:
+            # The map x -> a*x + b modulo 2^64, the older applied first: exact, and not commutative.
+            into[i, 1] = into[i, 1] * other[j, 0] + other[j, 1]
+            into[i, 0] *= other[j, 0]
+        else:
+            mantissa, exponent = math.frexp(into_f[i, 0] * other_f[j, 0])
+            into_f[i, 0] = mantissa
+            into[i, 1] += other[j, 1] + exponent
+
+    return formula
 
 
-@njit(inline="always")
-def absorb(code, width, into, into_f, i, values, values_f, j):  # type: ignore[no-untyped-def]
-    """into[i] := into[i] then the lifted value of row j: ``combine`` without building the lifted state."""
-    if code == SUM_INT:
-        v = values[j, 0]
-        low = into[i, 1] + (v & 0xFFFFFFFF)
-        into[i, 0] += (v >> 32) + (low >> 32)
-        into[i, 1] = low & 0xFFFFFFFF
-    elif code == SUM_FLOAT:
-        a, b = into_f[i, 0], values_f[j, 0]
-        s = a + b
-        back = s - a
-        error = into_f[i, 1] + ((a - (s - back)) + (b - back))
-        if math.isfinite(error):
-            into_f[i, 0] = s
-            into_f[i, 1] = error
+def absorb(
+    code: int,
+    width: int,
+    into: np.ndarray,
+    into_f: np.ndarray,
+    i: int,
+    values: np.ndarray,
+    values_f: np.ndarray,
+    j: int,
+) -> None:
+    """into[i] := into[i] then the lifted value of row j: ``combine`` without building the lifted state.
+
+    For kernels only.
+    """
+    raise NotImplementedError
+
+
+@overload(absorb, jit_options=INLINED, prefer_literal=True)
+def _compiled_absorb(code, width, into, into_f, i, values, values_f, j):  # type: ignore[no-untyped-def]
+    chosen = code.literal_value
+
+    def formula(code, width, into, into_f, i, values, values_f, j):  # type: ignore[no-untyped-def]
+        if chosen == SUM_INT:
+            v = values[j, 0]
+            low = into[i, 1] + (v & 0xFFFFFFFF)
+            into[i, 0] += (v >> 32) + (low >> 32)
+            into[i, 1] = low & 0xFFFFFFFF
+        elif chosen == SUM_FLOAT:
+            a, b = into_f[i, 0], values_f[j, 0]
+            s = a + b
+            back = s - a
+            error = into_f[i, 1] + ((a - (s - back)) + (b - back))
+            if math.isfinite(error):
+                into_f[i, 0] = s
+                into_f[i, 1] = error
+            else:
+                into_f[i, 0], into_f[i, 1] = add_beyond(a, into_f[i, 1], b, 0.0)
+        elif chosen == MOMENTS:
+            n = into[i, 0] + 1
+            into[i, 0] = n
+            if n == 1:
+                into_f[i, 1] = values_f[j, 0]
+                into_f[i, 3] = 0.0 if math.isfinite(values_f[j, 0]) else math.nan
+            else:
+                delta = difference(values_f[j, 0], 0.0, into_f[i, 1], into_f[i, 2])
+                into_f[i, 1], into_f[i, 2] = add_small(into_f[i, 1], into_f[i, 2], delta / n)
+                into_f[i, 3] += delta * delta * ((n - 1) / n)
+        elif chosen == PRODUCT:
+            mantissa, exponent = math.frexp(into_f[i, 0] * values_f[j, 0])
+            into_f[i, 0] = mantissa
+            into[i, 1] += exponent
         else:
-            into_f[i, 0], into_f[i, 1] = add_beyond(a, into_f[i, 1], b, 0.0)
-    elif code == MOMENTS:
-        n = into[i, 0] + 1
-        into[i, 0] = n
-        if n == 1:
-            into_f[i, 1] = values_f[j, 0]
-            into_f[i, 3] = 0.0 if math.isfinite(values_f[j, 0]) else math.nan
-        else:
-            delta = difference(values_f[j, 0], 0.0, into_f[i, 1], into_f[i, 2])
-            into_f[i, 1], into_f[i, 2] = add_small(into_f[i, 1], into_f[i, 2], delta / n)
-            into_f[i, 3] += delta * delta * ((n - 1) / n)
-    elif code == PRODUCT:
-        mantissa, exponent = math.frexp(into_f[i, 0] * values_f[j, 0])
-        into_f[i, 0] = mantissa
-        into[i, 1] += exponent
-    else:
-        combine(code, width, into, into_f, i, values, values_f, j)
+            combine(code, width, into, into_f, i, values, values_f, j)
+
+    return formula
 
 
 Kernel = Callable[..., Any]
 
 
 @cache
+def _combine_kernel(code: int, width: int) -> Kernel:
+    """``combine`` of one monoid, for Python."""
+
+    @compile_cached
+    def combine_one(into, into_f, i, other, other_f, j):  # type: ignore[no-untyped-def]
+        combine(code, width, into, into_f, i, other, other_f, j)
+
+    return combine_one
+
+
+@cache
 def row_kernel(code: int, width: int) -> Kernel:
     """``(states, states_f, cell, values, values_f, valid)``: adds each valid row's value to its cell."""
 
-    @njit(cache=True, nogil=True)
+    @compile_cached
     def add_rows(states, states_f, cell, values, values_f, valid):  # type: ignore[no-untyped-def]
         if valid.size:
             for j in range(cell.size):
@@ -230,7 +285,7 @@ def row_kernel(code: int, width: int) -> Kernel:
 def merge_kernel(code: int, width: int) -> Kernel:
     """``(into, into_f, target, order, states, states_f)``: folds states[order[k]] into into[target[k]]."""
 
-    @njit(cache=True, nogil=True)
+    @compile_cached
     def merge(into, into_f, target, order, states, states_f):  # type: ignore[no-untyped-def]
         for k in range(target.size):
             combine(code, width, into, into_f, target[k], states, states_f, order[k])
@@ -246,8 +301,8 @@ def add_rows(
     >>> states = Monoid(SUM_INT, 2).identity(2)
     >>> values = np.array([[5], [7], [-1]])
     >>> add_rows(Monoid(SUM_INT, 2), states, np.array([0, 1, 0], np.int32), values, np.zeros(0, bool))
-    >>> int_sums(states)
-    [4, 7]
+    >>> states.tolist()
+    [[0, 4], [0, 7]]
     """
     monoid.add_rows(states, cell, values, valid)
 
@@ -257,11 +312,6 @@ def merge(
 ) -> None:
     """Fold ``states[order[k]]`` into ``into[target[k]]``, in the order of k, in place."""
     monoid.merge(into, target, order, states)
-
-
-def int_sums(states: np.ndarray) -> list[int]:
-    """The exact integers behind SUM_INT states."""
-    return [(high << 32) + low for high, low in states.tolist()]
 
 
 @njit(cache=True, nogil=True)

@@ -16,22 +16,22 @@ import numpy as np
 import pyarrow as pa
 
 from weft.aggregates.monoid import OBJECTS, Monoid
-from weft.aggregates.part import Part, Rows, States
+from weft.aggregates.part import LiftedRows, Part, States
 from weft.aggregates.word import Word
 
-MOST_WRITTEN = 32
+MAX_WRITTEN_STATES = 32
 """States that are looked at to estimate the memory of all."""
 
 
 class Algebra(ABC):
-    """What can be done with states that are Python objects; none is ever None here."""
+    """Operations on states that are Python objects; none is ever None here."""
 
     invertible = False
     commutative = True
 
     @abstractmethod
-    def rows(self, types: Sequence[str], arrays: Sequence[pa.Array], times: np.ndarray) -> Rows:
-        """What ``add_rows`` takes, from the evaluated arguments and the event times."""
+    def rows(self, types: Sequence[str], arrays: Sequence[pa.Array], times: np.ndarray) -> LiftedRows:
+        """Return the rows for ``add_rows``, from the evaluated arguments and the event times."""
 
     @abstractmethod
     def add_rows(self, states: np.ndarray, cell: np.ndarray, values: np.ndarray, valid: np.ndarray) -> None:
@@ -39,22 +39,22 @@ class Algebra(ABC):
 
     @abstractmethod
     def combine(self, older: Any, newer: Any) -> Any:
-        """Two states as one."""
+        """Return two states as one."""
 
     def inverse(self, total: Any, oldest: Any) -> Any:
-        """A total without its oldest state; only asked of what is ``invertible``."""
+        """Return a total without its oldest state; only asked of what is ``invertible``."""
         raise TypeError(f"{type(self).__name__} has no inverse")
 
     @abstractmethod
     def write(self, state: Any) -> bytes:
-        """A state as bytes."""
+        """Return a state as bytes."""
 
     @abstractmethod
     def read(self, data: bytes) -> Any:
-        """The state behind bytes."""
+        """Return the state behind bytes."""
 
     def ready(self, states: np.ndarray) -> tuple[Algebra, np.ndarray]:
-        """What windows are answered from: the algebra, and the states of cells in the order of time."""
+        """Return the algebra and the states that windows are answered from, cells in the order of time."""
         return self, states
 
 
@@ -66,7 +66,7 @@ class ObjectMonoid(Monoid):
 
     @classmethod
     def of(cls, algebra: Algebra) -> ObjectMonoid:
-        """The monoid of an algebra."""
+        """Return the monoid of an algebra."""
         return cls(OBJECTS, 1, algebra.invertible, False, algebra.commutative, algebra=algebra)
 
     def identity(self, n: int) -> np.ndarray:
@@ -89,7 +89,7 @@ class ObjectMonoid(Monoid):
         return self.algebra.combine(older, newer)
 
     def inverse(self, total: Any, oldest: Any) -> Any:
-        """A total without its oldest state, either of which may be None."""
+        """Return a total without its oldest state, either of which may be None."""
         return total if oldest is None else self.algebra.inverse(total, oldest)
 
 
@@ -109,24 +109,24 @@ class ObjectPart(Part):
         """The monoid that combines states of this part."""
         return ObjectMonoid.of(self.algebra)
 
-    def lift(self, arrays: Sequence[pa.Array], times: np.ndarray) -> Rows:
+    def lift(self, arrays: Sequence[pa.Array], times: np.ndarray) -> LiftedRows:
         """Rows to values, from the evaluated arguments and the event times."""
         return self.algebra.rows(self.types, arrays, times)
 
     def ready(self, states: np.ndarray) -> tuple[Monoid, np.ndarray]:
-        """What windows are answered from: the monoid, and the states of cells in the order of time."""
+        """Return the monoid and the states that windows are answered from, cells in the order of time."""
         algebra, states = self.algebra.ready(states)
         return ObjectMonoid.of(algebra), states
 
     @property
     def ordered(self) -> bool:
-        """Whether the order of rows matters to what windows are answered from."""
+        """True where the order of rows matters to the states that windows are answered from."""
         return not self.ready(self.monoid.identity(0))[0].commutative
 
     def nbytes(self, states: States) -> int:
-        """About how much memory the states take: some of them are written to see."""
-        some = [s for s in states.words[:: len(states) // MOST_WRITTEN + 1, 0] if s is not None]
-        mean = sum(len(self.algebra.write(s)) for s in some) / max(len(some), 1)
+        """Return about how many bytes the states take: some of them are written to see."""
+        sample = [s for s in states.words[:: len(states) // MAX_WRITTEN_STATES + 1, 0] if s is not None]
+        mean = sum(len(self.algebra.write(s)) for s in sample) / max(len(sample), 1)
         return int(states.words.nbytes + len(states) * mean)
 
     def columns(self, states: States) -> list[tuple[str, pa.Array]]:

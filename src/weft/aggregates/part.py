@@ -26,23 +26,23 @@ from weft.aggregates.monoid import (
     join_halves,
 )
 from weft.aggregates.word import Word, array_of, float_words, int_words, move_ranks, widen, word_for, words_of
-from weft.query import Expr
+from weft.model.expression import Expr
 
 ALL_VALID = np.zeros(0, dtype=np.bool_)
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
-    """What a lift gives: a word matrix, which rows count (empty: all), and the strings' dictionary."""
+class LiftedRows:
+    """Values of rows: a word matrix, which rows count (empty: all), and the strings' dictionary."""
 
     values: np.ndarray
     valid: np.ndarray
     dictionary: pa.Array | None = None
 
-    def take(self, rows: np.ndarray) -> Rows:
-        """What these rows lift to."""
+    def take(self, rows: np.ndarray) -> LiftedRows:
+        """Return the values of some of the rows."""
         valid = self.valid[rows] if self.valid.size else self.valid
-        return Rows(self.values[rows], valid, self.dictionary)
+        return LiftedRows(self.values[rows], valid, self.dictionary)
 
 
 @dataclass(slots=True)
@@ -56,14 +56,14 @@ class States:
         return len(self.words)
 
 
-Lift: TypeAlias = Callable[["Part", Sequence[pa.Array], np.ndarray], Rows]
+Lift: TypeAlias = Callable[["Part", Sequence[pa.Array], np.ndarray], LiftedRows]
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
     """One distributive piece: a kind applied to expressions of known SQL types.
 
-    >>> from weft.query import Column
+    >>> from weft.model.expression import Column
     >>> part("sum", (Column("price"),), ("double",))
     Part(kind='sum', args=(Column(name='price'),), types=('double',))
     >>> print(part("sum", (Column("price"),), ("double",)))
@@ -103,12 +103,12 @@ class Part:
             selective=code in (MIN, MAX),
         )
 
-    def lift(self, arrays: Sequence[pa.Array], times: np.ndarray) -> Rows:
-        """Rows to values, from the evaluated arguments and the event times."""
+    def lift(self, arrays: Sequence[pa.Array], times: np.ndarray) -> LiftedRows:
+        """Return the values of rows, from the evaluated arguments and the event times."""
         return KINDS[self.kind].lift(self, arrays, times)
 
     def ready(self, states: np.ndarray) -> tuple[Monoid, np.ndarray]:
-        """What windows are answered from: the monoid, and the states of cells in the order of time.
+        """Return the monoid and the states that windows are answered from, cells in the order of time.
 
         The sum of integers that no window can make overflow is answered as one word.
         """
@@ -120,7 +120,7 @@ class Part:
 
     @property
     def ordered(self) -> bool:
-        """Whether the order of rows matters to what windows are answered from."""
+        """True where the order of rows matters to the states that windows are answered from."""
         return False
 
     def empty(self) -> States:
@@ -133,7 +133,7 @@ class Part:
         return States(self.monoid.identity(n), pa.array([], pa.string()) if strings else None)
 
     def nbytes(self, states: States) -> int:
-        """How much memory the states take, dictionaries apart."""
+        """Return the bytes that the states take, dictionaries apart."""
         return states.words.nbytes
 
     def columns(self, states: States) -> list[tuple[str, pa.Array]]:
@@ -189,7 +189,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What parts of one kind have in common."""
+    """Monoid, words and lift that parts of one kind have in common."""
 
     code: int
     words: Callable[[tuple[str, ...]], tuple[tuple[str, Word], ...]]
@@ -221,41 +221,41 @@ def _column(values: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(values).view(np.int64).reshape(-1, 1)
 
 
-def _lift_ones(part: Part, arrays: Sequence[pa.Array], times: np.ndarray) -> Rows:
-    return Rows(np.broadcast_to(np.int64(1), (len(times), 1)), all_valid(arrays))
+def _lift_ones(part: Part, arrays: Sequence[pa.Array], times: np.ndarray) -> LiftedRows:
+    return LiftedRows(np.broadcast_to(np.int64(1), (len(times), 1)), all_valid(arrays))
 
 
-def _lift_time(part: Part, arrays: Sequence[pa.Array], times: np.ndarray) -> Rows:
-    return Rows(_column(times), ALL_VALID)
+def _lift_time(part: Part, arrays: Sequence[pa.Array], times: np.ndarray) -> LiftedRows:
+    return LiftedRows(_column(times), ALL_VALID)
 
 
-def _lift_true(part: Part, arrays: Sequence[pa.Array], times: np.ndarray) -> Rows:
-    return Rows(_column(int_words(arrays[0])), ALL_VALID)
+def _lift_true(part: Part, arrays: Sequence[pa.Array], times: np.ndarray) -> LiftedRows:
+    return LiftedRows(_column(int_words(arrays[0])), ALL_VALID)
 
 
-def _lift_number(part: Part, arrays: Sequence[pa.Array], times: np.ndarray) -> Rows:
+def _lift_number(part: Part, arrays: Sequence[pa.Array], times: np.ndarray) -> LiftedRows:
     read = int_words if part.types == ("bigint",) and part.monoid.code == SUM_INT else float_words
-    return Rows(_column(read(arrays[0])), _valid(arrays[0]))
+    return LiftedRows(_column(read(arrays[0])), _valid(arrays[0]))
 
 
-def _lift_log(part: Part, arrays: Sequence[pa.Array], times: np.ndarray) -> Rows:
+def _lift_log(part: Part, arrays: Sequence[pa.Array], times: np.ndarray) -> LiftedRows:
     with np.errstate(divide="ignore", invalid="ignore"):
-        return Rows(_column(np.log(float_words(arrays[0]))), _valid(arrays[0]))
+        return LiftedRows(_column(np.log(float_words(arrays[0]))), _valid(arrays[0]))
 
 
-def _lift_ordered(part: Part, arrays: Sequence[pa.Array], times: np.ndarray) -> Rows:
+def _lift_ordered(part: Part, arrays: Sequence[pa.Array], times: np.ndarray) -> LiftedRows:
     words, dictionary = words_of(word_for(part.types[0]), arrays[0])
-    return Rows(_column(words), _valid(arrays[0]), dictionary)
+    return LiftedRows(_column(words), _valid(arrays[0]), dictionary)
 
 
-def _lift_timed(part: Part, arrays: Sequence[pa.Array], times: np.ndarray) -> Rows:
+def _lift_timed(part: Part, arrays: Sequence[pa.Array], times: np.ndarray) -> LiftedRows:
     words, dictionary = words_of(word_for(part.types[0]), arrays[0])
-    return Rows(np.column_stack([times, words]), _valid(arrays[0]), dictionary)
+    return LiftedRows(np.column_stack([times, words]), _valid(arrays[0]), dictionary)
 
 
-def _lift_by(part: Part, arrays: Sequence[pa.Array], times: np.ndarray) -> Rows:
+def _lift_by(part: Part, arrays: Sequence[pa.Array], times: np.ndarray) -> LiftedRows:
     (value, value_strings), (key, key_strings) = (
-        words_of(word_for(type), array) for type, array in zip(part.types, arrays)
+        words_of(word_for(dtype), array) for dtype, array in zip(part.types, arrays)
     )
     dictionary = key_strings if value_strings is None else value_strings
     if value_strings is not None and key_strings is not None:
@@ -263,7 +263,7 @@ def _lift_by(part: Part, arrays: Sequence[pa.Array], times: np.ndarray) -> Rows:
         value, key = move_ranks(value, old), move_ranks(key, new)
     present = arrays[0].is_valid().to_numpy(zero_copy_only=False).astype(np.int64)
     value = np.where(present == 1, value, 0)
-    return Rows(np.column_stack([key, times, present, value]), _valid(arrays[1]), dictionary)
+    return LiftedRows(np.column_stack([key, times, present, value]), _valid(arrays[1]), dictionary)
 
 
 def _sum_words(types: tuple[str, ...]) -> tuple[tuple[str, Word], ...]:

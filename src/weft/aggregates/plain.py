@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from weft.aggregates.definition import Definition
-from weft.aggregates.encoding import PLAIN, NotPlain, decode, encode
+from weft.aggregates.encoding import PLAIN_TYPES, NotPlain, decode, encode
 from weft.aggregates.objects import Algebra, by_cell, object_column
-from weft.aggregates.part import Rows, all_valid
+from weft.aggregates.part import LiftedRows, all_valid
 from weft.errors import AggregateError, CheckpointError
 
 
@@ -28,8 +28,8 @@ class Encoded(Algebra):
             return encode(state)
         except (NotPlain, ValueError, RecursionError) as error:
             raise AggregateError(
-                f"{self.definition.name}: its state cannot be kept: {error}; keep {PLAIN}, or give to_state "
-                "and from_state"
+                f"{self.definition.name}: its state cannot be kept: {error}; keep {PLAIN_TYPES}, "
+                "or give to_state and from_state"
             ) from error
 
     def read(self, data: bytes) -> Any:
@@ -61,17 +61,17 @@ class Plain(Encoded):
 
     @property
     def invertible(self) -> bool:  # type: ignore[override]
-        """Whether there is an inverse."""
+        """True where there is an inverse."""
         return self.definition.inverse is not None
 
     @property
     def commutative(self) -> bool:  # type: ignore[override]
-        """Whether the order of states does not matter."""
+        """True where the order of states does not matter."""
         return self.definition.commutative
 
-    def rows(self, types: Sequence[str], arrays: Sequence[pa.Array], times: np.ndarray) -> Rows:
+    def rows(self, types: Sequence[str], arrays: Sequence[pa.Array], times: np.ndarray) -> LiftedRows:
         """A tuple of Python values per row."""
-        return Rows(python_rows(arrays), all_valid(arrays))
+        return LiftedRows(python_rows(arrays), all_valid(arrays))
 
     def add_rows(self, states: np.ndarray, cell: np.ndarray, values: np.ndarray, valid: np.ndarray) -> None:
         """Lift each row and combine it with what its cell has."""
@@ -113,9 +113,9 @@ class Ordered(Encoded):
     definition: Definition
     floats: bool
 
-    def rows(self, types: Sequence[str], arrays: Sequence[pa.Array], times: np.ndarray) -> Rows:
+    def rows(self, types: Sequence[str], arrays: Sequence[pa.Array], times: np.ndarray) -> LiftedRows:
         """A tuple of event time and Python values per row."""
-        return Rows(python_rows([pa.array(times), *arrays]), all_valid(arrays))
+        return LiftedRows(python_rows([pa.array(times), *arrays]), all_valid(arrays))
 
     def add_rows(self, states: np.ndarray, cell: np.ndarray, values: np.ndarray, valid: np.ndarray) -> None:
         """Sort the rows into their cells."""

@@ -16,16 +16,16 @@ import numpy as np
 import pyarrow as pa
 from datasketches import hll_sketch, hll_union, kll_doubles_sketch, tgt_hll_type
 
-from weft.aggregates.function import ORDERED, AggregateFunction, Constant, Exprs, Types
+from weft.aggregates.function import ORDERED_TYPES, AggregateFunction, Constant, Exprs, Types
 from weft.aggregates.objects import Algebra, ObjectPart, by_cell
-from weft.aggregates.part import Part, Rows, States, all_valid
+from weft.aggregates.part import LiftedRows, Part, States, all_valid
 from weft.aggregates.word import float_words, int_words, string_words, word_for, words_of
 
 MEASURES = frozenset(("bigint", "double", "timestamp", "date", "null"))
 
 
 class Sketch(Algebra):
-    """What the sketches have in common: rows are gathered by cell, and added a cell at a time."""
+    """A sketch of distinct or ranked values: rows are gathered by cell, and added a cell at a time."""
 
     def add_rows(self, states: np.ndarray, cell: np.ndarray, values: np.ndarray, valid: np.ndarray) -> None:
         """Make a sketch of each cell's rows, and combine it with what the cell has."""
@@ -44,28 +44,28 @@ class Hll(Sketch):
 
     lg_k: int
 
-    def rows(self, types: Sequence[str], arrays: Sequence[pa.Array], times: np.ndarray) -> Rows:
+    def rows(self, types: Sequence[str], arrays: Sequence[pa.Array], times: np.ndarray) -> LiftedRows:
         """Integers that are equal where the values are; strings as themselves, one object each."""
         if types[0] == "string":
             ranks, dictionary = string_words(arrays[0])
             strings = np.array([*dictionary.to_pylist(), None], dtype=object)
-            return Rows(strings[ranks], all_valid(arrays))
-        return Rows(words_of(word_for(types[0]), arrays[0])[0], all_valid(arrays))
+            return LiftedRows(strings[ranks], all_valid(arrays))
+        return LiftedRows(words_of(word_for(types[0]), arrays[0])[0], all_valid(arrays))
 
     def sketch(self, values: np.ndarray) -> hll_sketch:
         """A new sketch of some rows' values."""
-        made = hll_sketch(self.lg_k, tgt_hll_type.HLL_8)
+        result = hll_sketch(self.lg_k, tgt_hll_type.HLL_8)
         distinct = set(values.tolist()) if values.dtype == object else np.unique(values).tolist()
         for value in distinct:
-            made.update(value)
-        return made
+            result.update(value)
+        return result
 
     def combine(self, older: hll_sketch, newer: hll_sketch) -> hll_sketch:
         """The union of two sketches."""
         return self._union(older, newer).get_result(tgt_hll_type.HLL_8)
 
     def estimate(self, state: hll_sketch) -> float:
-        """How many distinct values there were.
+        """Return the number of distinct values.
 
         A sketch that has not been merged knows the order in which values came, and makes use of it: after a
         union the estimate depends on the values alone.
@@ -93,14 +93,14 @@ class Kll(Sketch):
 
     k: int
 
-    def rows(self, types: Sequence[str], arrays: Sequence[pa.Array], times: np.ndarray) -> Rows:
+    def rows(self, types: Sequence[str], arrays: Sequence[pa.Array], times: np.ndarray) -> LiftedRows:
         """Numbers, dates and times as floats; NaN does not count."""
         whole = types[0] in ("timestamp", "date")
         values = int_words(arrays[0]).astype(np.float64) if whole else float_words(arrays[0])
         valid = all_valid(arrays)
         if np.isnan(values).any():
             valid = ~np.isnan(values) & (valid if valid.size else True)
-        return Rows(values, valid)
+        return LiftedRows(values, valid)
 
     def sketch(self, values: np.ndarray) -> kll_doubles_sketch:
         """A new sketch of some rows' values."""
@@ -209,7 +209,7 @@ SKETCHES: dict[str, AggregateFunction] = {
     for function in (
         AggregateFunction(
             "approx_count_distinct",
-            (ORDERED,),
+            (ORDERED_TYPES,),
             _distinct_parts,
             _bigint,
             _lower_distinct,

@@ -10,7 +10,7 @@ import pyarrow as pa
 from weft.aggregates.compiled import UserPart
 from weft.aggregates.definition import Definition
 from weft.aggregates.formulas import obstacle
-from weft.aggregates.function import ORDERED, AggregateFunction, Exprs, Types
+from weft.aggregates.function import ORDERED_TYPES, AggregateFunction, Exprs, Types
 from weft.aggregates.objects import Algebra, ObjectPart
 from weft.aggregates.part import Part, States, part
 from weft.aggregates.plain import Ordered, Plain
@@ -26,17 +26,17 @@ ARROW = {
 
 
 @dataclass(frozen=True)
-class Split:
+class AggregateSplit:
     """A user's aggregate as its own part, and the count that says whether there is an answer."""
 
     definition: Definition
 
     def __call__(self, args: Exprs, types: Types) -> tuple[Part, ...]:
-        """The parts for these arguments."""
+        """Return the parts for these arguments."""
         return self.own(args, types), part("count", args, types)
 
     def own(self, args: Exprs, types: Types) -> Part:
-        """The part that holds the user's states."""
+        """Return the part that holds the user's states."""
         if obstacle(self.definition, types) is None:
             return UserPart(self.definition.name, args, types, self.definition)
         algebra: Algebra = Plain(self.definition)
@@ -52,32 +52,32 @@ class Lower:
     definition: Definition
 
     def __call__(self, parts: Sequence[Part], states: Sequence[States]) -> pa.Array:
-        """The answers as a column."""
+        """Return the answers as a column."""
         own, words = parts[0], states[0].words
-        found = own.python_states(words) if isinstance(own, UserPart) else words[:, 0].tolist()
+        own_states = own.python_states(words) if isinstance(own, UserPart) else words[:, 0].tolist()
         counts = states[1].words[:, 0].tolist()
-        answers = [self.definition.answer(s) if n else None for s, n in zip(found, counts)]
+        answers = [self.definition.answer(s) if n else None for s, n in zip(own_states, counts)]
         return pa.array(answers, ARROW[self.definition.result])
 
 
 @dataclass(frozen=True)
-class Result:
+class ResultType:
     """The SQL type of the answers."""
 
     type: str
 
     def __call__(self, types: Types) -> str:
-        """That type, whatever the arguments are."""
+        """Return that type, whatever the arguments are."""
         return self.type
 
 
 def function_of(definition: Definition) -> AggregateFunction:
-    """The aggregate function that a definition makes."""
+    """Return the aggregate function that a definition makes."""
     return AggregateFunction(
         definition.name,
-        (ORDERED,) * definition.arguments,
-        Split(definition),
-        Result(definition.result),
+        (ORDERED_TYPES,) * definition.arguments,
+        AggregateSplit(definition),
+        ResultType(definition.result),
         Lower(definition),
         "defined by the user",
     )

@@ -8,18 +8,21 @@ state and is widened, keeping order, as new strings come.
 from __future__ import annotations
 
 import enum
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numba import njit
 
+from weft.aggregates.cached import read_only
+
 NAN = np.int64(0x7FF8000000000000)
 ALL_BUT_SIGN = np.int64(0x7FFFFFFFFFFFFFFF)
 
 
 class Word(enum.Enum):
-    """How a word is to be read."""
+    """Reading of a word."""
 
     INT = "int"  # an integer, boolean, date or timestamp
     FLOAT = "float"  # the bits of a float
@@ -45,7 +48,7 @@ def order_floats(values: np.ndarray) -> np.ndarray:
     (True, True)
     """
     keys = np.empty(values.size, dtype=np.int64)
-    _order_floats(values.astype(np.float64, copy=False), keys, keys.view(np.float64))
+    _order_floats(read_only(values.astype(np.float64, copy=False)), keys, keys.view(np.float64))
     return keys
 
 
@@ -137,17 +140,25 @@ def array_of(
     return pa.array(unorder_floats(words) if word is Word.ORDERED else words.view(np.float64), mask=empty)
 
 
-def widen(one: pa.Array, other: pa.Array) -> tuple[pa.Array, np.ndarray | None, np.ndarray | None]:
-    """A sorted dictionary of both, and the new rank of each old rank (None where nothing moves)."""
+class WidenedDictionary(NamedTuple):
+    """A sorted dictionary of two, and the new rank of each old rank of either (None where nothing moves)."""
+
+    strings: pa.Array
+    first_ranks: np.ndarray | None
+    second_ranks: np.ndarray | None
+
+
+def widen(one: pa.Array, other: pa.Array) -> WidenedDictionary:
+    """Merge two sorted dictionaries."""
     if one.equals(other):
-        return one, None, None
-    both = pc.unique(pa.concat_arrays([one, other]))
-    both = both.take(pc.sort_indices(both))
+        return WidenedDictionary(one, None, None)
+    strings = pc.unique(pa.concat_arrays([one, other]))
+    strings = strings.take(pc.sort_indices(strings))
     moves = []
     for old in (one, other):
-        moved = pc.index_in(old, both).to_numpy(zero_copy_only=False).astype(np.int64)
-        moves.append(None if len(moved) == len(both) else moved)
-    return both, moves[0], moves[1]
+        moved = pc.index_in(old, strings).to_numpy(zero_copy_only=False).astype(np.int64)
+        moves.append(None if len(moved) == len(strings) else moved)
+    return WidenedDictionary(strings, *moves)
 
 
 def move_ranks(words: np.ndarray, moves: np.ndarray | None) -> np.ndarray:

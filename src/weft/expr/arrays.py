@@ -37,10 +37,10 @@ def numbers(datum: Datum) -> npt.NDArray[Any]:
     return values_of(datum if isinstance(datum, pa.Array) else pa.array([datum.as_py()], datum.type))
 
 
-def from_values(values: npt.NDArray[Any], type: pa.DataType, valid: pa.BooleanArray | None) -> pa.Array:
+def from_values(values: npt.NDArray[Any], dtype: pa.DataType, valid: pa.BooleanArray | None) -> pa.Array:
     """A fixed-width array of these values, NULL where not valid."""
     buffer = pa.py_buffer(np.ascontiguousarray(values))
-    return pa.Array.from_buffers(type, len(values), [bits_of(valid), buffer])
+    return pa.Array.from_buffers(dtype, len(values), [bits_of(valid), buffer])
 
 
 def bits_of(valid: pa.BooleanArray | None) -> pa.Buffer | None:
@@ -80,7 +80,7 @@ def only_where(array: pa.Array, valid: pa.BooleanArray) -> pa.Array:
 
 
 def is_any(mask: pa.BooleanArray) -> bool:
-    """Whether a row is TRUE."""
+    """Return whether a row is TRUE."""
     return bool(mask.true_count)
 
 

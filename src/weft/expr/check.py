@@ -18,33 +18,33 @@ from typing import Any
 
 import pyarrow as pa
 
-from weft.bounds import MAX_COMPILED_NESTING, MAX_CONSTANT_BYTES, MAX_PARTS
 from weft.errors import QueryError
 from weft.expr.functions import ALIASES, FUNCTIONS
 from weft.expr.node import Node, refusal, text_of
 from weft.expr.rules import arity_error
 from weft.expr.types import SQL_TYPES, UTC, arrow_type, is_utc, sql_type, time_zone
-from weft.query import Call, Column, Expr, Literal
+from weft.model.bounds import MAX_COMPILED_NESTING, MAX_CONSTANT_BYTES, MAX_PARTS
+from weft.model.expression import Call, Column, Expr, Literal
 
 
 def check(expr: Expr, schema: pa.Schema, zone: str = UTC) -> str:
-    """The SQL type of an expression over rows of this schema; QueryError where it has none."""
+    """Return the SQL type of an expression over rows of this schema; QueryError where it has none."""
     return compiler_for(schema, zone).compile(expr).type
 
 
 def check_predicate(expr: Expr, schema: pa.Schema, zone: str = UTC) -> None:
     """Demand that an expression is a condition: boolean, or the literal NULL."""
-    found = check(expr, schema, zone)
-    if found not in ("boolean", "null"):
+    dtype = check(expr, schema, zone)
+    if dtype not in ("boolean", "null"):
         raise refusal(
             expr,
-            f"a condition is boolean, and {text_of(expr)} is {found}",
-            "compare it with something" if found != "string" else f"write {text_of(expr)} = '...'",
+            f"a condition is boolean, and {text_of(expr)} is {dtype}",
+            "compare it with something" if dtype != "string" else f"write {text_of(expr)} = '...'",
         )
 
 
 def result_type(expr: Expr, schema: pa.Schema, zone: str = UTC) -> pa.DataType:
-    """The Arrow type in which ``Evaluator.evaluate`` gives the expression's values.
+    """Return the Arrow type in which ``Evaluator.evaluate`` gives the expression's values.
 
     >>> result_type(Column("n"), pa.schema({"n": pa.int16()}))
     DataType(int64)
@@ -54,7 +54,7 @@ def result_type(expr: Expr, schema: pa.Schema, zone: str = UTC) -> pa.DataType:
 
 
 def output_type(expr: Expr, schema: pa.Schema, zone: str, tz: str | None) -> pa.DataType:
-    """The type that a result column of this expression has: a column's own, instants in ``tz`` if given.
+    """Return the type of a result column of this expression: a column's own, instants in ``tz`` if given.
 
     >>> schema = pa.schema({"t": pa.timestamp("s", "Asia/Tokyo")})
     >>> output_type(Call("coalesce", (Column("t"), Column("t"))), schema, "UTC", "Europe/Paris")
@@ -63,12 +63,12 @@ def output_type(expr: Expr, schema: pa.Schema, zone: str, tz: str | None) -> pa.
     if isinstance(expr, Column):
         check(expr, schema, zone)
         return schema.field(expr.name).type
-    found = result_type(expr, schema, zone)
-    return pa.timestamp("us", tz or found.tz) if pa.types.is_timestamp(found) and found.tz else found
+    dtype = result_type(expr, schema, zone)
+    return pa.timestamp("us", tz or dtype.tz) if pa.types.is_timestamp(dtype) and dtype.tz else dtype
 
 
 def compiler_for(schema: pa.Schema, zone: str = UTC) -> Compiler:
-    """The compiler of this schema; it is kept, so that equal expressions are checked once."""
+    """Return the compiler of this schema; it is kept, so that equal expressions are checked once."""
     return _compiler(tuple(schema.names), tuple(schema.types), zone)
 
 
@@ -82,7 +82,7 @@ HELD_CONSTANT_BYTES = 64 * 1024 * 1024
 
 
 class Compiler:
-    """Turns expressions over one schema into checked nodes; equal sub-expressions become one node.
+    """A compiler of expressions over one schema into checked nodes; equal sub-expressions become one node.
 
     Local times are those of ``local_zone``, the run's: a column with a zone holds instants, whichever zone
     that is. A column without one holds local times as they stand.
@@ -116,7 +116,7 @@ class Compiler:
             return node
 
     def spelling(self, node: Node) -> Expr:
-        """How the node was last written."""
+        """Return the expression as it was last written."""
         return self._spellings.get(node, node.source)
 
     def _visit(self, expr: Expr, depth: int) -> Node:
@@ -197,51 +197,51 @@ class Compiler:
         key = scalar.value if kind in ("timestamp", "date") else repr(scalar.as_py())
         return self._intern(source, "literal", (), kind, tz, scalar, key=(key,))
 
-    def null(self, source: Expr, type: str, tz: str | None = None) -> Node:
-        """The literal NULL of a type."""
-        return self._scalar(source, type, tz, None)
+    def null(self, source: Expr, dtype: str, tz: str | None = None) -> Node:
+        """Return the literal NULL of a type."""
+        return self._scalar(source, dtype, tz, None)
 
     def make(
         self,
         source: Expr,
         function: str,
         args: list[Node],
-        type: str,
+        dtype: str,
         tz: str | None = None,
         param: Any = None,
     ) -> Node:
-        """The node of this operation; a constant where its arguments are."""
-        known = FUNCTIONS[function]
+        """Return the node of this operation; a constant where its arguments are."""
+        definition = FUNCTIONS[function]
         if function == "cast" and not is_utc(self.local_zone):
             (arg,) = args
-            if arg.type == "timestamp" and arg.tz is None and type in ("bigint", "double"):
+            if arg.type == "timestamp" and arg.tz is None and dtype in ("bigint", "double"):
                 args = [self.coerce(arg, "timestamp", self.local_zone)]
-            elif type == "timestamp" and tz is None and arg.type in ("bigint", "double"):
-                args = [self.make(source, "cast", args, type, self.local_zone)]
-            elif type == "timestamp" and tz is None and arg.type == "string":
+            elif dtype == "timestamp" and tz is None and arg.type in ("bigint", "double"):
+                args = [self.make(source, "cast", args, dtype, self.local_zone)]
+            elif dtype == "timestamp" and tz is None and arg.type == "string":
                 param = self.local_zone  # of texts that name another
-        if known.lazy is None:
-            if known.strict and any(a.is_null for a in args):
-                return self.null(source, type, tz)
-            node = self._intern(source, function, tuple(args), type, tz, param)
-            if all(a.is_literal for a in args) and known.kernel is not None:
-                result = known.kernel(node, *(pa.repeat(a.param, 1) for a in args))
+        if definition.lazy is None:
+            if definition.strict and any(a.is_null for a in args):
+                return self.null(source, dtype, tz)
+            node = self._intern(source, function, tuple(args), dtype, tz, param)
+            if all(a.is_literal for a in args) and definition.kernel is not None:
+                result = definition.kernel(node, *(pa.repeat(a.param, 1) for a in args))
                 if not isinstance(result, tuple):
-                    return self._constant(source, type, tz, result[0])
+                    return self._constant(source, dtype, tz, result[0])
             return node
-        return self._intern(source, function, tuple(args), type, tz, param)
+        return self._intern(source, function, tuple(args), dtype, tz, param)
 
-    def coerce(self, node: Node, type: str, tz: str | None = None) -> Node:
-        """The node's values as another type."""
-        if node.type == type and node.tz == tz:
+    def coerce(self, node: Node, dtype: str, tz: str | None = None) -> Node:
+        """Return the node's values as another type."""
+        if node.type == dtype and node.tz == tz:
             return node
         source = self.spelling(node)
         if node.is_null:
-            return self.null(source, type, tz)
-        result = self.make(source, "cast", [node], type, tz)
+            return self.null(source, dtype, tz)
+        result = self.make(source, "cast", [node], dtype, tz)
         if node.is_literal and not result.is_literal:
-            example = "'2024-01-31 12:30:00'" if type == "timestamp" else "'2024-01-31'"
-            raise refusal(source, f"{text_of(source)} is not a {type}", f"write it like {example}")
+            example = "'2024-01-31 12:30:00'" if dtype == "timestamp" else "'2024-01-31'"
+            raise refusal(source, f"{text_of(source)} is not a {dtype}", f"write it like {example}")
         return result
 
     def _intern(
@@ -249,23 +249,23 @@ class Compiler:
         source: Expr,
         function: str,
         args: tuple[Node, ...],
-        type: str,
+        dtype: str,
         tz: str | None,
         param: Any,
         key: Any = None,
     ) -> Node:
-        identity = (function, tuple(map(id, args)), type, tz, param if key is None else key)
+        identity = (function, tuple(map(id, args)), dtype, tz, param if key is None else key)
         node = self._nodes.get(identity)
         if node is None:
             below = (
                 frozenset((param,)) if function == "column" else frozenset().union(*(a.columns for a in args))
             )
-            node = self._nodes[identity] = Node(function, args, type, tz, param, source, below)
+            node = self._nodes[identity] = Node(function, args, dtype, tz, param, source, below)
         return node
 
 
 def _is_smallest(expr: Expr) -> bool:
-    """Whether this is 2^63, which fits bigint only with the minus before it."""
+    """Return whether this is 2^63, which fits bigint only with the minus before it."""
     return isinstance(expr, Literal) and expr.type == "bigint" and expr.value == 2**63
 
 
@@ -276,15 +276,15 @@ def operands(call: Call) -> list[Expr]:
     >>> operands(Call("and", (Call("and", (a, b)), c))) == [a, b, c]
     True
     """
-    found: list[Expr] = []
+    terms: list[Expr] = []
     stack: list[Expr] = [call]
     while stack:
         expr = stack.pop()
         if isinstance(expr, Call) and expr.function == call.function and len(expr.args) >= 2:
             stack.extend(reversed(expr.args))
         else:
-            found.append(expr)
-    return found
+            terms.append(expr)
+    return terms
 
 
 def unknown_column(column: Column, names: tuple[str, ...]) -> QueryError:

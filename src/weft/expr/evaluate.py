@@ -1,6 +1,6 @@
 """Evaluation: checked expressions over one batch, with Arrow kernels; each sub-expression once.
 
->>> from weft.query import Call, Column, Literal
+>>> from weft.model.expression import Call, Column, Literal
 >>> batch = pa.record_batch({"x": [1.0, 0.0, 4.0]})
 >>> rows = Evaluator(batch)
 >>> rows.evaluate(Call("/", (Literal(1, "bigint"), Column("x")))).to_pylist(), rows.bad
@@ -17,7 +17,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.bounds import MAX_BATCH_TEXT_BYTES
 from weft.errors import QueryError
 from weft.expr.arrays import as_mask, from_mask, take, values_of
 from weft.expr.check import Compiler, compiler_for
@@ -26,11 +25,12 @@ from weft.expr.functions import FUNCTIONS
 from weft.expr.kernels.logic import Bad, Value, bad_of, merge_bad, reached, spread
 from weft.expr.node import Node, text_of
 from weft.expr.types import UTC, sql_type
-from weft.query import Expr
+from weft.model.bounds import MAX_BATCH_TEXT_BYTES
+from weft.model.expression import Expr
 
 
 class Evaluator:
-    """Evaluates expressions over one batch.
+    """Values of expressions over one batch.
 
     A value that Spark's ANSI mode would refuse (x/0, overflow of bigint, a bad cast) is NULL and
     counted in ``bad``; under ``strict`` it is a QueryError. A value that no row needed, in a branch
@@ -46,12 +46,12 @@ class Evaluator:
         batch: pa.RecordBatch | pa.Table,
         strict: bool = False,
         compiler: Compiler | None = None,
-        known: Mapping[Node, Value] | None = None,
+        values: Mapping[Node, Value] | None = None,
         zone: str = UTC,
     ) -> None:
         self.batch, self.strict = batch, strict
         self.compiler = compiler or compiler_for(batch.schema, zone)
-        self._given = dict(known or {})
+        self._given = dict(values or {})
         self._values = dict(self._given)
         self._masks: dict[Node, npt.NDArray[np.bool_]] = {}
         self._dictionaries: dict[str, tuple[Evaluator, npt.NDArray[Any]] | None] = {}
@@ -102,13 +102,13 @@ class Evaluator:
 
     @property
     def bad(self) -> int:
-        """How many values were NULL because they were bad: rows times operations that failed in them."""
+        """The number of values that are NULL because they were bad: rows times operations that failed."""
         return sum(mask.true_count for mask in self._bad.values())
 
-    def _count(self, found: Bad, where: npt.NDArray[np.bool_] | None = None) -> None:
-        if found:
+    def _count(self, failures: Bad, where: npt.NDArray[np.bool_] | None = None) -> None:
+        if failures:
             bad: Bad = {}
-            merge_bad(bad, found if where is None else reached(found, from_mask(where)))
+            merge_bad(bad, failures if where is None else reached(failures, from_mask(where)))
             if self.strict and bad:
                 raise self._error(bad)
             merge_bad(self._bad, bad)
@@ -126,11 +126,11 @@ class Evaluator:
         """The values of a checked expression, and what was bad in it."""
         value = self._values.get(node)
         if value is None:
-            known, text = len(self._values), self._text
+            value_count, text = len(self._values), self._text
             try:
                 value = self._value(node)
             except _TooMuchText:
-                while len(self._values) > known:  # what was made on the way to it
+                while len(self._values) > value_count:  # what was made on the way to it
                     self._values.popitem()
                 self._text = text
                 value = self._values[node] = self._in_pieces(node)
@@ -164,8 +164,8 @@ class Evaluator:
             return Value(pa.nulls(rows, node.arrow), {node: pa.repeat(pa.scalar(True), rows)})
         pieces, bad, left = list[pa.Array](), dict[Node, list[pa.BooleanArray]](), MAX_BATCH_TEXT_BYTES
         for start, count in ((0, rows // 2), (rows // 2, rows - rows // 2)):
-            known = {n: Value(_slice(v.data, start, count)) for n, v in self._given.items()}
-            half = Evaluator(self.batch.slice(start, count), compiler=self.compiler, known=known)
+            values = {n: Value(_slice(v.data, start, count)) for n, v in self._given.items()}
+            half = Evaluator(self.batch.slice(start, count), compiler=self.compiler, values=values)
             value = half.value(node)
             data = spread(value.data, count)
             failed = dict(value.bad)

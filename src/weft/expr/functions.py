@@ -11,13 +11,13 @@ from types import MappingProxyType
 
 import pyarrow.compute as pc
 
-from weft.bounds import MAX_VALUE_BYTES
 from weft.expr import rules
 from weft.expr.arrays import Result
 from weft.expr.kernels import calendar, casting, comparing, logic, numeric, rounding, text
 from weft.expr.like import like, matches
 from weft.expr.rules import Rule, takes
 from weft.expr.sets import membership
+from weft.model.bounds import MAX_VALUE_BYTES
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.bounds import MAX_LIKE_CHARACTERS
 from weft.expr.arrays import Result
 from weft.expr.node import Builder, Node, refusal
 from weft.expr.rules import constant, convert
-from weft.query import Call
+from weft.model.bounds import MAX_LIKE_CHARACTERS
+from weft.model.expression import Call
 
 
 @dataclass(frozen=True, slots=True)

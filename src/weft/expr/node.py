@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from weft.errors import QueryError
 from weft.expr.types import arrow_type
-from weft.query import Call, Expr, Position
+from weft.model.expression import Call, Expr, Position
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,12 +36,12 @@ class Node:
 
     @property
     def is_literal(self) -> bool:
-        """Whether the value is known before any row is seen."""
+        """True where the value is known before any row is seen."""
         return self.function == "literal"
 
     @property
     def is_null(self) -> bool:
-        """Whether this is the literal NULL, of whatever type."""
+        """True for the literal NULL, of whatever type."""
         return self.function == "literal" and not self.param.is_valid
 
     @property
@@ -51,7 +51,7 @@ class Node:
 
 
 class Builder(Protocol):
-    """What the type rules need of the compiler."""
+    """The part of the compiler that the type rules need."""
 
     local_zone: str
     """The zone of the run."""
@@ -64,26 +64,26 @@ class Builder(Protocol):
         source: Expr,
         function: str,
         args: list[Node],
-        type: str,
+        dtype: str,
         tz: str | None = None,
         param: Any = None,
     ) -> Node:
         """The node of this operation, made once."""
 
-    def coerce(self, node: Node, type: str, tz: str | None = None) -> Node:
+    def coerce(self, node: Node, dtype: str, tz: str | None = None) -> Node:
         """The node's values as another type, where the implicit casts allow it."""
 
-    def null(self, source: Expr, type: str, tz: str | None = None) -> Node:
+    def null(self, source: Expr, dtype: str, tz: str | None = None) -> Node:
         """The literal NULL of a type."""
 
     def spelling(self, node: Node) -> Expr:
-        """How the node was last written: its own source may be that of another query."""
+        """Return the expression as last written: the node's own source may be that of another query."""
 
 
 def text_of(expr: Expr, limit: int = 80) -> str:
     """The expression as text for a message, shortened where it is long.
 
-    >>> from weft.query import Column
+    >>> from weft.model.expression import Column
     >>> text_of(Call("+", (Column("a"), Column("b"))))
     '(a + b)'
     """
@@ -97,7 +97,7 @@ def text_of(expr: Expr, limit: int = 80) -> str:
 
 
 def position_of(expr: Expr) -> Position | None:
-    """Where the expression is in the query's text: its own position or that of its first part."""
+    """Return the expression's position in the query's text: its own position or that of its first part."""
     while expr.position is None and isinstance(expr, Call) and expr.args:
         expr = expr.args[0]
     return expr.position

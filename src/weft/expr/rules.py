@@ -14,22 +14,22 @@ from weft.errors import QueryError
 from weft.expr.kernels.casting import CASTS
 from weft.expr.node import Builder, Node, refusal, text_of
 from weft.expr.types import SQL_TYPES
-from weft.query import Call, Expr
+from weft.model.expression import Call, Expr
 
 Rule: TypeAlias = Callable[[Call, list[Node], Builder], Node]
 
 
 def arithmetic(call: Call, args: list[Node], build: Builder) -> Node:
     """Numbers in; double where one of them is, else bigint."""
-    wanted = "double" if any(a.type == "double" for a in args) else "bigint"
-    return build.make(call, call.function, convert(call, args, wanted, build), wanted)
+    target = "double" if any(a.type == "double" for a in args) else "bigint"
+    return build.make(call, call.function, convert(call, args, target, build), target)
 
 
-def takes(*wanted: str, gives: str) -> Rule:
+def takes(*targets: str, gives: str) -> Rule:
     """Arguments of these types; the last one repeats."""
 
     def rule(call: Call, args: list[Node], build: Builder) -> Node:
-        names = [*wanted, *wanted[-1:] * (len(args) - len(wanted))]
+        names = [*targets, *targets[-1:] * (len(args) - len(targets))]
         return build.make(call, call.function, convert(call, args, names, build), gives)
 
     return rule
@@ -44,13 +44,13 @@ def whole(call: Call, args: list[Node], build: Builder) -> Node:
 def rounding(call: Call, args: list[Node], build: Builder) -> Node:
     """round(x[, digits]): the type of x, digits a constant."""
     digits = constant(call, args[1], "bigint", build) if len(args) == 2 else 0
-    wanted = "double" if args[0].type == "double" else "bigint"
-    (arg,) = convert(call, args[:1], wanted, build)
+    target = "double" if args[0].type == "double" else "bigint"
+    (arg,) = convert(call, args[:1], target, build)
     if digits is None:
-        return build.null(call, wanted)
-    if wanted == "bigint" and digits >= 0:
+        return build.null(call, target)
+    if target == "bigint" and digits >= 0:
         return arg
-    return build.make(call, "round", [arg], wanted, param=max(-400, min(400, digits)))
+    return build.make(call, "round", [arg], target, param=max(-400, min(400, digits)))
 
 
 def comparison(call: Call, args: list[Node], build: Builder) -> Node:
@@ -161,38 +161,38 @@ def casting(call: Call, args: list[Node], build: Builder) -> Node:
     return build.make(call, "cast", [arg], target, tz)
 
 
-def convert(call: Call, args: list[Node], wanted: str | Sequence[str], build: Builder) -> list[Node]:
-    """The arguments as the wanted types, or the error that says which one cannot be."""
-    names = [wanted] * len(args) if isinstance(wanted, str) else wanted
+def convert(call: Call, args: list[Node], target: str | Sequence[str], build: Builder) -> list[Node]:
+    """Convert the arguments to the target types, or raise the error that names the one that cannot be."""
+    names = [target] * len(args) if isinstance(target, str) else target
     return [_convert(call, a, name, build) for a, name in zip(args, names, strict=True)]
 
 
-def _convert(call: Call, arg: Node, wanted: str, build: Builder) -> Node:
-    if arg.type == wanted or arg.type == "null":
-        return arg if arg.type == wanted else build.coerce(arg, wanted)
+def _convert(call: Call, arg: Node, target: str, build: Builder) -> Node:
+    if arg.type == target or arg.type == "null":
+        return arg if arg.type == target else build.coerce(arg, target)
     refuse_decimal(arg, build)
-    if (arg.type, wanted) in (("bigint", "double"), ("date", "timestamp")):
-        return build.coerce(arg, wanted)
-    if arg.type == "string" and wanted in ("timestamp", "date") and arg.is_literal:
-        return build.coerce(arg, wanted)
+    if (arg.type, target) in (("bigint", "double"), ("date", "timestamp")):
+        return build.coerce(arg, target)
+    if arg.type == "string" and target in ("timestamp", "date") and arg.is_literal:
+        return build.coerce(arg, target)
     name = call.function
     where = {"case": "a CASE condition", "and": "AND", "or": "OR", "not": "NOT"}.get(name, name)
     article = "is" if name == "case" else "takes"
-    number = "a number" if wanted == "bigint" and name in NUMERIC else f"a {wanted}"
+    number = "a number" if target == "bigint" and name in NUMERIC_FUNCTIONS else f"a {target}"
     text = text_of(build.spelling(arg))
     message = f"{where} {article} {number}, and {text} is {arg.type}"
-    raise refusal(build.spelling(arg), message, _remedy(text, arg.type, wanted), call)
+    raise refusal(build.spelling(arg), message, _remedy(text, arg.type, target), call)
 
 
-NUMERIC = frozenset(("+", "-", "*", "%", "negate", "abs", "round", "floor", "ceil"))
+NUMERIC_FUNCTIONS = frozenset(("+", "-", "*", "%", "negate", "abs", "round", "floor", "ceil"))
 
 
 def meet(call: Call, args: list[Node], verb: str, build: Builder) -> list[Node]:
-    """The arguments as their common type."""
+    """Return the arguments as their common type."""
     kinds = dict.fromkeys(a.type for a in args if a.type != "null")
     if len(kinds) == 1 and "timestamp" not in kinds and "decimal" not in kinds:
-        (wanted,) = kinds
-        return [a if a.type == wanted else build.coerce(a, wanted) for a in args]
+        (kind,) = kinds
+        return [a if a.type == kind else build.coerce(a, kind) for a in args]
     for arg in args:
         refuse_decimal(arg, build)
     common = _common(kinds)
@@ -221,9 +221,9 @@ def _common(kinds: dict[str, None]) -> str | None:
     return None
 
 
-def constant(call: Call, arg: Node, wanted: str, build: Builder) -> Any:
-    """The value of an argument that must be known before any row is seen."""
-    value = _convert(call, arg, wanted, build)
+def constant(call: Call, arg: Node, target: str, build: Builder) -> Any:
+    """Return the value of an argument that must be known before any row is seen."""
+    value = _convert(call, arg, target, build)
     if not value.is_literal:
         expr = build.spelling(arg)
         message = f"{call.function} needs a constant here, and {text_of(expr)} is not one"
@@ -242,15 +242,15 @@ def refuse_decimal(arg: Node, build: Builder) -> None:
         )
 
 
-def _remedy(text: str, have: str, wanted: str) -> str | None:
+def _remedy(text: str, given: str, target: str) -> str | None:
     castable = {"string": ("bigint", "double", "boolean", "timestamp", "date")}
-    if wanted == "string" or wanted in castable.get(have, ()) or (have, wanted) == ("boolean", "bigint"):
-        return f"write cast({text} AS {wanted})"
+    if target == "string" or target in castable.get(given, ()) or (given, target) == ("boolean", "bigint"):
+        return f"write cast({text} AS {target})"
     return None
 
 
 def arity_error(call: Expr, name: str, least: int, most: int | None, count: int) -> QueryError:
-    """The error for a wrong number of arguments."""
+    """Return the error for a wrong number of arguments."""
     if most is None:
         expected = f"at least {least}"
     else:

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from weft.bounds import MAX_IN_VALUES
 from weft.expr.node import Builder, Node, refusal, text_of
 from weft.expr.rules import meet
-from weft.query import Call
+from weft.model.bounds import MAX_IN_VALUES
+from weft.model.expression import Call
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ _ARROW: dict[str, pa.DataType] = {
 
 
 def sql_type(arrow: pa.DataType) -> str:
-    """The SQL type of an Arrow type; a dictionary has the type of its values.
+    """Return the SQL type of an Arrow type; a dictionary has the type of its values.
 
     >>> sql_type(pa.int16()), sql_type(pa.dictionary(pa.int32(), pa.string()))
     ('bigint', 'string')
@@ -56,7 +56,7 @@ def sql_type(arrow: pa.DataType) -> str:
 
 
 def arrow_type(name: str, tz: str | None = None) -> pa.DataType:
-    """The Arrow type in which values of a SQL type are computed.
+    """Return the Arrow type in which values of a SQL type are computed.
 
     >>> arrow_type("timestamp", "UTC")
     TimestampType(timestamp[us, tz=UTC])
@@ -65,7 +65,7 @@ def arrow_type(name: str, tz: str | None = None) -> pa.DataType:
 
 
 def time_zone(arrow: pa.DataType) -> str | None:
-    """The time zone of a timestamp type; None for every other type."""
+    """Return the time zone of a timestamp type; None for every other type."""
     if pa.types.is_dictionary(arrow):
         arrow = arrow.value_type
     return arrow.tz if pa.types.is_timestamp(arrow) else None
@@ -73,7 +73,7 @@ def time_zone(arrow: pa.DataType) -> str | None:
 
 @cache
 def zone_rules(tz: str) -> ZoneInfo | None:
-    """When the clocks of a zone change; None for a fixed offset such as +02:00. QueryError if there is none.
+    """Return when the clocks of a zone change; None for a fixed offset such as +02:00. QueryError if unknown.
 
     >>> zone_rules("Europe/Paris")
     zoneinfo.ZoneInfo(key='Europe/Paris')
@@ -90,22 +90,22 @@ def zone_rules(tz: str) -> ZoneInfo | None:
 
 
 def is_utc(tz: str | None) -> bool:
-    """Whether local time in this zone is UTC, or there is no zone, so that times stay as they are."""
+    """Return whether local time in this zone is UTC, or there is no zone, so that times stay as they are."""
     return tz is None or tz.upper() in _UTC
 
 
 _UTC = frozenset(("UTC", "UCT", "Z", "ZULU", "GMT", "GMT0", "ETC/UTC", "ETC/UCT", "ETC/GMT", "+00:00"))
-_FIXED = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?")
+_FIXED_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?")
 
 
 @cache
 def read_zone(zone: str) -> str:
-    """The zone that a run's local times are in, by one name; JobError where there is none of this name.
+    """Return the zone that a run's local times are in, by one name; JobError where it is unknown.
 
     >>> read_zone("Europe/Berlin"), read_zone("Etc/UTC"), read_zone("GMT+5")
     ('Europe/Berlin', 'UTC', '+05:00')
     """
-    name, fixed = zone, _FIXED.fullmatch(zone)
+    name, fixed = zone, _FIXED_OFFSET.fullmatch(zone)
     if fixed and int(fixed[2]) <= 18 and int(fixed[3] or 0) < 60:
         name = f"{fixed[1]}{int(fixed[2]):02}:{fixed[3] or '00'}".replace("-00:00", "+00:00")
     elif fixed or not _is_known(zone):

@@ -14,10 +14,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numba.extending import overload, register_jitable
 
+from weft.aggregates.cached import INLINED
 from weft.aggregates.formulas import formulas
 from weft.aggregates.monoid import ADD, FIRST_USER, MAX, MIN, SUM_INT
 from weft.aggregates.monoid import combine as combine_rows
-from weft.final.kernels import OPTIONS
 from weft.final.stack import on_stack
 
 State: TypeAlias = tuple[Any, ...]
@@ -127,7 +127,7 @@ INVERSE: dict[int, Callable[[State, State], State]] = {ADD: _subtract, SUM_INT: 
 # The same functions compiled: Numba picks the formula from the constant code, and unrolls over the width.
 
 
-@overload(combine, jit_options=OPTIONS, prefer_literal=True)
+@overload(combine, jit_options=INLINED, prefer_literal=True)
 def _compiled_combine(code, older, newer):  # type: ignore[no-untyped-def]
     chosen, width = code.literal_value, len(older)
     if chosen in COMBINE:
@@ -146,7 +146,7 @@ def _compiled_combine(code, older, newer):  # type: ignore[no-untyped-def]
     return on_rows
 
 
-@overload(inverse, jit_options=OPTIONS, prefer_literal=True)
+@overload(inverse, jit_options=INLINED, prefer_literal=True)
 def _compiled_inverse(code, total, oldest):  # type: ignore[no-untyped-def]
     if code.literal_value >= FIRST_USER:
         chosen = formulas(code.literal_value).inverse
@@ -158,7 +158,7 @@ def _compiled_inverse(code, total, oldest):  # type: ignore[no-untyped-def]
 # Positions are never negative: as unsigned numbers they need no test for counting from the end.
 
 
-@overload(load, jit_options=OPTIONS, prefer_literal=True)
+@overload(load, jit_options=INLINED, prefer_literal=True)
 def _compiled_load(width, words, i):  # type: ignore[no-untyped-def]
     def one(width, words, i):  # type: ignore[no-untyped-def]
         return (words[np.uint64(i)],)
@@ -189,7 +189,7 @@ def _load_many(words: int) -> Callable[..., State]:
     return made
 
 
-@overload(store, jit_options=OPTIONS, prefer_literal=True)
+@overload(store, jit_options=INLINED, prefer_literal=True)
 def _compiled_store(width, words, i, state):  # type: ignore[no-untyped-def]
     def one(width, words, i, state):  # type: ignore[no-untyped-def]
         words[np.uint64(i)] = state[0]

@@ -96,40 +96,19 @@ class BInt(Technique):
             end = 0
             for run in order:
                 for i in range(end, high[run]):
-                    _insert(code, width, nodes, leaves, i, load(width, states, i))
+                    insert(code, width, nodes, leaves, i, load(width, states, i))
                 end = high[run]
-                store(width, out, run, _query(code, width, nodes, leaves, neutral, low[run], end))
+                store(width, out, run, query(code, width, nodes, leaves, neutral, low[run], end))
 
         return answer
-
-    @staticmethod
-    @cache
-    def slide_kernel(code: int, width: int) -> Kernel:
-        @compile_kernel
-        def slide(values, windows, rows, neutral, columns, out):  # type: ignore[no-untyped-def]
-            leaves = ring_size(windows[0])
-            nodes = np.zeros(2 * leaves * width, np.int64)
-            column = 0
-            for i in range(values.size // width):
-                _insert(code, width, nodes, leaves, i, load(width, values, i))
-                k = 0
-                while windows[k] > 0:
-                    first = max(i + 1 - windows[k], 0)
-                    total = _query(code, width, nodes, leaves, neutral, first, i + 1)
-                    store(width, out, rows[k] + column, total)
-                    k += 1
-                column += 1
-                if column == columns:
-                    column = 0
-
-        return slide
 
 
 # All levels are in one array, laid out as a tree: a ring of so many slots starts at just that index.
 
 
 @inlined
-def _insert(code, width, nodes, leaves, position, state):  # type: ignore[no-untyped-def]
+def insert(code, width, nodes, leaves, position, state):  # type: ignore[no-untyped-def]
+    """Add a partial, and build the intervals that end with it."""
     node = leaves + (position & (leaves - 1))
     total = state
     store(width, nodes, node, total)
@@ -141,7 +120,8 @@ def _insert(code, width, nodes, leaves, position, state):  # type: ignore[no-unt
 
 
 @inlined
-def _query(code, width, nodes, leaves, neutral, low, high):  # type: ignore[no-untyped-def]
+def query(code, width, nodes, leaves, neutral, low, high):  # type: ignore[no-untyped-def]
+    """Return the partials ``[low, high)`` combined: the widest intervals that tile them."""
     total = load(width, neutral, 0)
     at = low
     level, span = 0, 1

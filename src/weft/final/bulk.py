@@ -22,12 +22,11 @@ import numpy as np
 
 from weft.aggregates.monoid import Monoid
 from weft.final.algebra import combine, inverse, load, store
-from weft.final.batch import doubling_slide_kernel, prefix_slide_kernel
 from weft.final.card import Card
 from weft.final.kernels import compile_kernel, inlined
 from weft.final.scratch import scratch
 from weft.final.technique import Kernel, Technique
-from weft.final.twostacks import TwoStacks, TwoStacksWindow
+from weft.final.twostacks import TwoStacksWindow
 from weft.final.window import SlidingWindow
 
 CARD = Card(
@@ -39,7 +38,7 @@ CARD = Card(
     space="n with an inverse, else 2n and n/32 log2 n",
 )
 
-SMALLEST, LARGEST = 3, 5
+MIN_BLOCK_SHIFT, MAX_BLOCK_SHIFT = 3, 5
 """Blocks have from 2^3 to 2^5 partials."""
 
 
@@ -122,27 +121,13 @@ class Bulk(Technique):
         kernel = make(self.monoid.code, self.monoid.width)
         # Prefixes and suffixes, and a table of as many levels as the blocks have bits.
         size = len(self.words) + self.monoid.width
-        room = scratch(2 * size + ((size >> SMALLEST) + self.monoid.width) * size.bit_length())
+        room = scratch(2 * size + ((size >> MIN_BLOCK_SHIFT) + self.monoid.width) * size.bit_length())
         kernel(self.words, low, high, self.neutral, room, out)
 
     @staticmethod
     def answer_kernel(code: int, width: int) -> Kernel:
         """``(states, low, high, neutral, room, out)``: that of blocks, for any associative combine."""
         return _block_kernel(code, width)
-
-    @classmethod
-    def slide_kernel_for(cls, monoid: Monoid) -> Kernel:
-        """Prefix differences or doubling, where the monoid allows either."""
-        if monoid.invertible:
-            return prefix_slide_kernel(monoid.code, monoid.width)
-        if monoid.selective:
-            return doubling_slide_kernel(monoid.code, monoid.width)
-        return cls.slide_kernel(monoid.code, monoid.width)
-
-    @staticmethod
-    def slide_kernel(code: int, width: int) -> Kernel:
-        """That of TwoStacks, a prefix and a suffix scan per window, for any associative combine."""
-        return TwoStacks.slide_kernel(code, width)
 
 
 @cache
@@ -215,22 +200,22 @@ def _block_kernel(code: int, width: int) -> Kernel:
 
 @inlined
 def _block_shift(mean, partials):  # type: ignore[no-untyped-def]
-    """The size of blocks, as a power of two, for the mean length of runs and the partials per run.
+    """Return the size of blocks, as a power of two, for the mean length of runs and the partials per run.
 
     Larger blocks have a smaller table, and more runs that lie within one block and are recomputed: the cube
     of the best size grows with both.
     """
-    shift = SMALLEST
-    while shift < LARGEST and 8.0**shift < 8 * mean * partials and 4 << shift <= mean:
+    shift = MIN_BLOCK_SHIFT
+    while shift < MAX_BLOCK_SHIFT and 8.0**shift < 8 * mean * partials and 4 << shift <= mean:
         shift += 1
     return shift
 
 
 @inlined
 def _mark(low, high, shift, size, ends, starts):  # type: ignore[no-untyped-def]
-    """Which pairs of blocks have a run that ends or starts within a block, and so need prefixes or suffixes.
+    """Mark the pairs of blocks that need prefixes or suffixes: a run ends or starts within a block.
 
-    Others need totals, which either gives. Of many runs, nearly all pairs need both.
+    Others need totals, which prefixes or suffixes give. Of many runs, nearly all pairs need both.
     """
     if low.size > size:
         ends[:] = True
@@ -243,8 +228,8 @@ def _mark(low, high, shift, size, ends, starts):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _scan_pairs(code, width, states, shift, ends, starts, prefix, suffix, table):  # type: ignore[no-untyped-def]
-    """Prefixes, suffixes and totals, two blocks at a time: their operations do not wait for each other."""
+def _scan_pairs(code, width, states, shift, ends, starts, prefix, suffix, table):  # type: ignore[no-untyped-def]  # noqa: PLR0913 (arrays of a kernel)
+    """Compute prefixes, suffixes and totals, two blocks at a time: neither waits for the other."""
     block = 1 << shift
     for p in range(ends.size - 1):
         start, middle = p << (shift + 1), (2 * p + 1) << shift
@@ -288,7 +273,7 @@ def _scan_pairs(code, width, states, shift, ends, starts, prefix, suffix, table)
 
 @inlined
 def _scan_block(code, width, states, start, last, prefix, suffix):  # type: ignore[no-untyped-def]
-    """Prefixes and suffixes of one block, which may be the short one at the end."""
+    """Compute the prefixes and suffixes of one block, which may be the short one at the end."""
     up, down = load(width, states, start), load(width, states, last)
     store(width, prefix, start, up)
     store(width, suffix, last, down)
@@ -301,7 +286,7 @@ def _scan_block(code, width, states, start, last, prefix, suffix):  # type: igno
 
 @inlined
 def _build_levels(code, width, table, blocks, levels, reach):  # type: ignore[no-untyped-def]
-    """The levels above the totals, as far from each middle as any run reaches."""
+    """Compute the levels above the totals, as far from each middle as any run reaches."""
     for level in range(1, levels):
         row = level * blocks
         middle = 1 << level
@@ -322,7 +307,7 @@ def _build_levels(code, width, table, blocks, levels, reach):  # type: ignore[no
 
 @inlined
 def _within_block(code, width, states, a, b, shift, prefix, suffix):  # type: ignore[no-untyped-def]
-    """A run that no whole block lies in: the end of a block, its start, or to be recomputed."""
+    """Answer a run that no whole block lies in: the end of a block, its start, or recomputed."""
     inside = (1 << shift) - 1
     if (b + 1) & inside == 0:
         return load(width, suffix, a)

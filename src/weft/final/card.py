@@ -1,4 +1,4 @@
-"""Algorithm cards: what an algorithm needs, what it costs, who found it, and what to mend in the paper."""
+"""Algorithm cards: needs, costs and paper of an algorithm, and what to mend in the paper."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NEEDS: dict[str, tuple[str, Callable[[Monoid], bool]]] = {
     "inverse": ("an exact inverse", lambda monoid: monoid.invertible),
     "selective": ("a combine that gives either of its arguments", lambda monoid: monoid.selective),
 }
-"""What an algorithm may ask of a monoid: how to say it, and whether a monoid has it."""
+"""Needs that an algorithm may have of a monoid: in words, and as a test."""
 
 NAMES = {
     ADD: "a count",
@@ -41,17 +41,17 @@ class Card:
     erratum: str = ""
 
     def lacks(self, monoid: Monoid) -> list[str]:
-        """What the algorithm needs and the monoid has not.
+        """Return the needs of the algorithm that the monoid does not meet.
 
         >>> card = Card("subtract-on-evict", "", "2", "2", "", "n", frozenset({"associative", "inverse"}))
         >>> card.lacks(Monoid(MAX, 1, selective=True))
         ['an exact inverse']
         """
-        return [say for need, (say, has) in NEEDS.items() if need in self.needs and not has(monoid)]
+        return [words for need, (words, has) in NEEDS.items() if need in self.needs and not has(monoid)]
 
     def check(self, monoid: Monoid, label: str = "", hint: str | None = None) -> None:
         """Raise QueryError unless the algorithm can run the monoid, which the message calls ``label``."""
-        lack = self.lacks(monoid)
-        if lack:
+        unmet = self.lacks(monoid)
+        if unmet:
             label = label or NAMES.get(monoid.code, "this aggregate")
-            raise QueryError(f"{self.title} needs {' and '.join(lack)}, which {label} has not", hint=hint)
+            raise QueryError(f"{self.title} needs {' and '.join(unmet)}, which {label} has not", hint=hint)

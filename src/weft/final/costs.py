@@ -1,4 +1,4 @@
-"""What each technique costs as the engine calls it, and with that the choice that ``auto`` makes.
+"""Costs of each technique as the engine calls it, and with them the choice that ``auto`` makes.
 
 A plan is made before any data is seen, and one tree is asked for a handful of windows at one step and for
 thousands when it catches up. So the choice is made at every call, from what the call holds: cells (the
@@ -14,7 +14,7 @@ from math import inf, log2
 from typing import Any, TypeAlias
 
 from weft.aggregates.monoid import ADD, MAX, MIN, MOMENTS, SUM_INT, Monoid
-from weft.calibration import stored
+from weft.final.calibration import stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +32,13 @@ class Cost:
     length: float = 0.0
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            value = getattr(self, each.name)
+        for constant in fields(self):
+            value = getattr(self, constant.name)
             if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1e12:
-                raise ValueError(f"{each.name} must be nanoseconds from 0, not {value!r}")
+                raise ValueError(f"{constant.name} must be nanoseconds from 0, not {value!r}")
 
     def of(self, cells: int, runs: int, length: int) -> float:
-        """What one call costs."""
+        """Return the nanoseconds of one call."""
         ns = self.call + self.cell * cells + self.run * runs + self.length * length
         return ns + self.doubling * runs * log2(length / runs) if self.doubling and length > runs else ns
 
@@ -46,12 +46,12 @@ class Cost:
 Costs: TypeAlias = Mapping[str, Mapping[str, Cost]]
 """By the kind of a call and the name of a technique."""
 
-SHORT = 20
+MIN_LONG_RUN_CELLS = 20
 """Cells of a run, on the mean, below which runs are short: there what surrounds the work weighs as much."""
 
 
 def kind(monoid: Monoid, runs: int, length: int) -> str:
-    """Calls of one kind cost about the same: that of the monoid, and of the length of runs.
+    """Return the kind of a call, by the monoid and the length of runs; calls of a kind cost about the same.
 
     >>> kind(Monoid(MAX, 1), runs=10, length=100), kind(Monoid(MIN, 3), runs=10, length=1000)
     ('extreme, short runs', 'ordered, long runs')
@@ -60,7 +60,7 @@ def kind(monoid: Monoid, runs: int, length: int) -> str:
         name = "extreme" if monoid.width == 1 else "ordered"
     else:
         name = NAMES.get(monoid.code, "float sum")
-    return f"{name}, short runs" if length < SHORT * runs else f"{name}, long runs"
+    return f"{name}, short runs" if length < MIN_LONG_RUN_CELLS * runs else f"{name}, long runs"
 
 
 NAMES = {ADD: "count", SUM_INT: "integer sum", MOMENTS: "moments"}
@@ -120,22 +120,24 @@ were the fastest by more than a little: no others are compiled where nobody asks
 
 
 def candidates(monoid: Monoid) -> tuple[str, ...]:
-    """What ``auto`` may choose for a monoid.
+    """Return the techniques that ``auto`` may choose for a monoid.
 
     >>> candidates(Monoid(ADD, 1, invertible=True))
     ('recompute', 'bulk')
     """
-    return tuple(dict.fromkeys(n for length in (1, SHORT) for n in DEFAULTS[kind(monoid, 1, length)]))
+    return tuple(
+        dict.fromkeys(n for length in (1, MIN_LONG_RUN_CELLS) for n in DEFAULTS[kind(monoid, 1, length)])
+    )
 
 
 @cache
 def costs() -> Costs:
-    """Those measured on this machine, or the defaults."""
+    """Return the costs measured on this machine, or the defaults."""
     return stored("techniques", _read, DEFAULTS)
 
 
 def cheapest(monoid: Monoid, cells: int, runs: int, length: int, by: Costs | None = None) -> str:
-    """The technique that should answer such a call soonest.
+    """Return the technique that should answer such a call soonest.
 
     >>> from weft.aggregates.monoid import SUM_FLOAT
     >>> cheapest(Monoid(SUM_FLOAT, 2), cells=1000, runs=1, length=60, by=DEFAULTS)
@@ -152,5 +154,5 @@ def cheapest(monoid: Monoid, cells: int, runs: int, length: int, by: Costs | Non
 
 
 def _read(section: Any) -> Costs:
-    """What was stored of the techniques that ``auto`` chooses from; none may be missing."""
+    """Read the stored costs of the techniques that ``auto`` chooses from; none may be missing."""
     return {k: {name: Cost(**section[k][name]) for name in rows} for k, rows in DEFAULTS.items()}

@@ -131,34 +131,14 @@ class DABA(ChainTechnique):
                 borders = (0, 0, 0, 0, 0, 0)
                 for k in range(chains[c], chains[c + 1]):
                     run = order[k]
-                    borders = _advance(code, width, states, values, totals, borders, low[run], high[run])
-                    store(width, out, run, _query(code, width, totals, neutral, borders))
+                    borders = advance(code, width, states, values, totals, borders, low[run], high[run])
+                    store(width, out, run, query(code, width, totals, neutral, borders))
 
         return answer
 
-    @staticmethod
-    @cache
-    def slide_kernel(code: int, width: int) -> Kernel:
-        @compile_kernel
-        def slide(values, windows, rows, neutral, columns, out):  # type: ignore[no-untyped-def]
-            for k in range(rows.size):
-                ring = ring_size(windows[k])
-                queue, totals = np.empty(ring * width, np.int64), np.empty(ring * width, np.int64)
-                borders = (0, 0, 0, 0, 0, 0)
-                column = 0
-                for i in range(values.size // width):
-                    low = max(i + 1 - windows[k], 0)
-                    borders = _advance(code, width, values, queue, totals, borders, low, i + 1)
-                    store(width, out, rows[k] + column, _query(code, width, totals, neutral, borders))
-                    column += 1
-                    if column == columns:
-                        column = 0
-
-        return slide
-
 
 @inlined
-def _advance(code, width, states, values, totals, borders, low, high):  # type: ignore[no-untyped-def]
+def advance(code, width, states, values, totals, borders, low, high):  # type: ignore[no-untyped-def]
     """Evict the partials before ``low``, insert those before ``high``; a step of the flip with each."""
     mask = values.size // width - 1
     first, left, right, a, b, end = borders
@@ -199,7 +179,8 @@ def _advance(code, width, states, values, totals, borders, low, high):  # type: 
 
 
 @inlined
-def _query(code, width, totals, neutral, borders):  # type: ignore[no-untyped-def]
+def query(code, width, totals, neutral, borders):  # type: ignore[no-untyped-def]
+    """Return the whole queue combined: the totals of front list and back list."""
     mask = totals.size // width - 1
     first, _, _, _, b, end = borders
     total = load(width, neutral, 0)

@@ -64,7 +64,7 @@ class DABALiteCopy(SingleQuery):
         return self.combine(total, None)
 
     def _covered(self, at: int) -> int:
-        """Where the value at a position stops: see the picture above."""
+        """Return the end of what the value at a position covers: see the picture above."""
         if at < self.left or self.a <= at < self.b:
             return self.b
         return self.right if at < self.right else at + 1
@@ -133,64 +133,43 @@ class DABALite(ChainTechnique):
                     borders, middle, back = _advance(
                         code, width, states, queue, neutral, borders, middle, back, low[run], high[run]
                     )
-                    store(width, out, run, _query(code, width, queue, borders, back))
+                    store(width, out, run, query(code, width, queue, borders, back))
 
         return answer
 
-    @staticmethod
-    @cache
-    def slide_kernel(code: int, width: int) -> Kernel:
-        @compile_kernel
-        def slide(values, windows, rows, neutral, columns, out):  # type: ignore[no-untyped-def]
-            for k in range(rows.size):
-                queue = np.empty(ring_size(windows[k]) * width, np.int64)
-                borders = (0, 0, 0, 0, 0, 0)
-                middle = back = load(width, neutral, 0)
-                column = 0
-                for i in range(values.size // width):
-                    if i >= windows[k]:
-                        borders = _evict(borders)
-                        borders, middle, back = _step(code, width, queue, neutral, borders, middle, back)
-                    borders, back = _insert(code, width, queue, borders, back, load(width, values, i))
-                    borders, middle, back = _step(code, width, queue, neutral, borders, middle, back)
-                    store(width, out, rows[k] + column, _query(code, width, queue, borders, back))
-                    column += 1
-                    if column == columns:
-                        column = 0
-
-        return slide
-
 
 @inlined
-def _advance(code, width, states, queue, neutral, borders, middle, back, low, high):  # type: ignore[no-untyped-def]
+def _advance(code, width, states, queue, neutral, borders, middle, back, low, high):  # type: ignore[no-untyped-def]  # noqa: PLR0913 (arrays of a kernel)
     """Evict the partials before ``low``, insert those before ``high``; a step of the flip with each."""
     if low >= borders[5]:
         borders = (low, low, low, low, low, low)
         middle = back = load(width, neutral, 0)
     while borders[5] < high or borders[0] < low:
         if borders[0] < low:
-            borders = _evict(borders)
+            borders = evict(borders)
         else:
-            borders, back = _insert(code, width, queue, borders, back, load(width, states, borders[5]))
-        borders, middle, back = _step(code, width, queue, neutral, borders, middle, back)
+            borders, back = insert(code, width, queue, borders, back, load(width, states, borders[5]))
+        borders, middle, back = step(code, width, queue, neutral, borders, middle, back)
     return borders, middle, back
 
 
 @inlined
-def _insert(code, width, queue, borders, back, state):  # type: ignore[no-untyped-def]
+def insert(code, width, queue, borders, back, state):  # type: ignore[no-untyped-def]
+    """Add a partial at the end of the queue."""
     first, left, right, a, b, end = borders
     store(width, queue, end & (queue.size // width - 1), state)
     return (first, left, right, a, b, end + 1), combine(code, back, state)
 
 
 @inlined
-def _evict(borders):  # type: ignore[no-untyped-def]
+def evict(borders):  # type: ignore[no-untyped-def]
+    """Drop the oldest partial of the queue."""
     first, left, right, a, b, end = borders
     return first + 1, left, right, a, b, end
 
 
 @inlined
-def _step(code, width, queue, neutral, borders, middle, back):  # type: ignore[no-untyped-def]
+def step(code, width, queue, neutral, borders, middle, back):  # type: ignore[no-untyped-def]
     """Move the borders by one place."""
     mask = queue.size // width - 1
     first, left, right, a, b, end = borders
@@ -219,7 +198,8 @@ def _step(code, width, queue, neutral, borders, middle, back):  # type: ignore[n
 
 
 @inlined
-def _query(code, width, queue, borders, back):  # type: ignore[no-untyped-def]
+def query(code, width, queue, borders, back):  # type: ignore[no-untyped-def]
+    """Return the whole queue combined: the totals of front list and back list."""
     first, b = borders[0], borders[4]
     if first == b:
         return back

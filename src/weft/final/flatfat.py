@@ -11,7 +11,7 @@ from functools import cache
 
 import numpy as np
 
-from weft.aggregates.monoid import AFFINE, Monoid
+from weft.aggregates.monoid import Monoid
 from weft.final.algebra import combine, load, store
 from weft.final.card import Card
 from weft.final.kernels import compile_kernel, inlined
@@ -110,42 +110,16 @@ class FlatFAT(Technique):
             end = 0
             for run in order:
                 for i in range(end, high[run]):
-                    _insert(code, width, tree, leaves, i, load(width, states, i))
+                    insert(code, width, tree, leaves, i, load(width, states, i))
                 end = high[run]
-                store(width, out, run, _query(code, width, tree, leaves, neutral, low[run], end))
+                store(width, out, run, query(code, width, tree, leaves, neutral, low[run], end))
 
         return answer
 
-    @staticmethod
-    @cache
-    def slide_kernel(code: int, width: int) -> Kernel:
-        @compile_kernel
-        def slide(values, windows, rows, neutral, columns, out):  # type: ignore[no-untyped-def]
-            leaves = ring_size(windows[0])
-            tree = np.empty(2 * leaves * width, np.int64)
-            for i in range(2 * leaves):
-                store(width, tree, i, load(width, neutral, 0))
-            column = 0
-            for i in range(values.size // width):
-                _insert(code, width, tree, leaves, i, load(width, values, i))
-                k = 0
-                while windows[k] > 0:
-                    if windows[k] == leaves and code != AFFINE:
-                        total = load(width, tree, 1)
-                    else:
-                        first = max(i + 1 - windows[k], 0)
-                        total = _query(code, width, tree, leaves, neutral, first, i + 1)
-                    store(width, out, rows[k] + column, total)
-                    k += 1
-                column += 1
-                if column == columns:
-                    column = 0
-
-        return slide
-
 
 @inlined
-def _insert(code, width, tree, leaves, position, state):  # type: ignore[no-untyped-def]
+def insert(code, width, tree, leaves, position, state):  # type: ignore[no-untyped-def]
+    """Replace the leaf at a position, and recompute the path to the root."""
     node = leaves + (position & (leaves - 1))
     total = state
     store(width, tree, node, total)
@@ -160,7 +134,8 @@ def _insert(code, width, tree, leaves, position, state):  # type: ignore[no-unty
 
 
 @inlined
-def _query(code, width, tree, leaves, neutral, low, high):  # type: ignore[no-untyped-def]
+def query(code, width, tree, leaves, neutral, low, high):  # type: ignore[no-untyped-def]
+    """Return the partials ``[low, high)`` combined: the nodes that tile them."""
     total = load(width, neutral, 0)
     at = low
     while at < high:

@@ -99,37 +99,14 @@ class FlatFIT(Technique):
                     store(width, partials, i & (ring - 1), load(width, states, i))
                     pointers[i & (ring - 1)] = i + 1
                 end = high[run]
-                store(width, out, run, _query(code, width, partials, pointers, stack, low[run], end))
+                store(width, out, run, query(code, width, partials, pointers, stack, low[run], end))
 
         return answer
 
-    @staticmethod
-    @cache
-    def slide_kernel(code: int, width: int) -> Kernel:
-        @compile_kernel
-        def slide(values, windows, rows, neutral, columns, out):  # type: ignore[no-untyped-def]
-            ring = ring_size(windows[0])
-            partials = np.empty(ring * width, np.int64)
-            pointers, stack = np.empty(ring, np.int64), np.empty(ring, np.int64)
-            column = 0
-            for i in range(values.size // width):
-                store(width, partials, i & (ring - 1), load(width, values, i))
-                pointers[np.uint64(i & (ring - 1))] = i + 1
-                k = 0
-                while windows[k] > 0:
-                    first = max(i + 1 - windows[k], 0)
-                    total = _query(code, width, partials, pointers, stack, first, i + 1)
-                    store(width, out, rows[k] + column, total)
-                    k += 1
-                column += 1
-                if column == columns:
-                    column = 0
-
-        return slide
-
 
 @inlined
-def _query(code, width, partials, pointers, stack, low, high):  # type: ignore[no-untyped-def]
+def query(code, width, partials, pointers, stack, low, high):  # type: ignore[no-untyped-def]
+    """Return the partials ``[low, high)`` combined: hop along the pointers, and shorten the way behind."""
     mask = pointers.size - 1
     depth = 0
     at = low

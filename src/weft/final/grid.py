@@ -23,7 +23,7 @@ from weft.final.kernels import compile_kernel, inlined
 from weft.final.scratch import scratch
 from weft.final.technique import Kernel
 
-SMALLEST = 3
+MIN_BLOCK_SHIFT = 3
 """Blocks have at least 2^3 slices; windows within one are recomputed."""
 
 
@@ -36,7 +36,7 @@ def answer_grid(
     windows: tuple[np.ndarray, np.ndarray, np.ndarray],
     out: np.ndarray,
 ) -> None:
-    """The windows of all groups, each from a first slice to before a last one, written from a row of ``out``.
+    """Answer windows for all groups, each from a first slice to before a last one, into rows of ``out``.
 
     ``bounds`` says where the cells of each group begin among the states, and the end; ``at`` has the slice of
     each cell. No window is without a slice. A group without a cell in a window gets the neutral state.
@@ -54,7 +54,7 @@ def answer_grid(
         kernel, shift, rows = _prefix_kernel(monoid.code, width), 0, slices + 1
     else:
         # The shortest window is at least a block, where it can be.
-        shift = max(SMALLEST, int(np.min(windows[1] - windows[0])).bit_length() - 1)
+        shift = max(MIN_BLOCK_SHIFT, int(np.min(windows[1] - windows[0])).bit_length() - 1)
         blocks = (slices >> shift) + 1
         # The states, their prefixes and suffixes, and a table of as many levels as the blocks have bits.
         kernel, rows = _block_kernel(monoid.code, width), 3 * slices + blocks * (blocks.bit_length() + 1)
@@ -66,7 +66,7 @@ def answer_grid(
 @cache
 def _prefix_kernel(code: int, width: int) -> Kernel:
     @compile_kernel
-    def answer(states, bounds, at, slices, shift, begins, ends, rows, neutral, room, out):  # type: ignore[no-untyped-def]
+    def answer(states, bounds, at, slices, shift, begins, ends, rows, neutral, room, out):  # type: ignore[no-untyped-def]  # noqa: PLR0913 (arrays of a kernel)
         groups = bounds.size - 1
         for g in range(groups):
             total, s = load(width, neutral, 0), 0
@@ -89,7 +89,7 @@ def _prefix_kernel(code: int, width: int) -> Kernel:
 @cache
 def _block_kernel(code: int, width: int) -> Kernel:
     @compile_kernel
-    def answer(states, bounds, at, slices, shift, begins, ends, rows, neutral, room, out):  # type: ignore[no-untyped-def]
+    def answer(states, bounds, at, slices, shift, begins, ends, rows, neutral, room, out):  # type: ignore[no-untyped-def]  # noqa: PLR0913 (arrays of a kernel)
         groups = bounds.size - 1
         size, inside = slices * groups * width, (1 << shift) - 1
         prefix, suffix, table = room[size:], room[2 * size :], room[3 * size :]
@@ -132,8 +132,8 @@ def _block_kernel(code: int, width: int) -> Kernel:
 
 
 @inlined
-def _fold(code, width, older, i, newer, j, groups, out, k):  # type: ignore[no-untyped-def]
-    """A row of states and a newer one as one."""
+def _fold(code, width, older, i, newer, j, groups, out, k):  # type: ignore[no-untyped-def]  # noqa: PLR0913 (arrays of a kernel)
+    """Combine a row of states with a newer one."""
     for g in range(groups):
         total = combine(code, load(width, older, i + g), load(width, newer, j + g))
         store(width, out, k + g, total)
@@ -141,17 +141,17 @@ def _fold(code, width, older, i, newer, j, groups, out, k):  # type: ignore[no-u
 
 @inlined
 def _lay_out(code, width, states, bounds, at, slices, neutral, grid):  # type: ignore[no-untyped-def]
-    """Every group's cells in the rows of their slices, and the neutral state where it has none.
+    """Put every group's cells in the rows of their slices, and the neutral state where it has none.
 
     A group may have several cells in a slice.
     """
     groups = bounds.size - 1
-    nothing = load(width, neutral, 0)
+    empty = load(width, neutral, 0)
     for g in range(groups):
         s = 0
         for cell in range(bounds[g], bounds[g + 1]):
             while s < at[cell]:
-                store(width, grid, s * groups + g, nothing)
+                store(width, grid, s * groups + g, empty)
                 s += 1
             state = load(width, states, cell)
             if s > at[cell]:
@@ -160,13 +160,13 @@ def _lay_out(code, width, states, bounds, at, slices, neutral, grid):  # type: i
             store(width, grid, s * groups + g, state)
             s += 1
         while s < slices:
-            store(width, grid, s * groups + g, nothing)
+            store(width, grid, s * groups + g, empty)
             s += 1
 
 
 @inlined
 def _scan(code, width, grid, prefix, suffix, slices, groups, inside):  # type: ignore[no-untyped-def]
-    """The prefixes and suffixes of every block of rows."""
+    """Compute the prefixes and suffixes of every block of rows."""
     for s in range(slices):
         row = s * groups
         if s & inside == 0:
@@ -185,7 +185,7 @@ def _scan(code, width, grid, prefix, suffix, slices, groups, inside):  # type: i
 
 @inlined
 def _tabulate(code, width, prefix, table, slices, groups, shift, blocks):  # type: ignore[no-untyped-def]
-    """Level 0 has the totals of blocks; level l those from each block to the middle of 2^(l+1) of them."""
+    """Compute the totals of blocks, and at level l those from each block to the middle of 2^(l+1) of them."""
     for b in range(blocks):
         last = min((b + 1) << shift, slices) - 1
         for g in range(groups):

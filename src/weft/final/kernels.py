@@ -1,4 +1,4 @@
-"""How the kernels of this package are compiled, and when a compiled one on disk is still good."""
+"""The compiler of this package's kernels, and the check that a compiled one on disk is still good."""
 
 from __future__ import annotations
 
@@ -12,17 +12,10 @@ from typing import Any
 
 import llvmlite.binding as llvm
 from numba import njit
-from numba.core.caching import FunctionCache
 from numba.extending import overload
 
+from weft.aggregates.cached import INLINED, LockedCache, compile_cached
 from weft.aggregates.monoid import FIRST_USER
-
-OPTIONS: Any = {"forceinline": True, "_nrt": False}
-"""How functions called by kernels are compiled: into the caller, without counting references to its arrays.
-
-A function that allocates nothing has no reason to count them, and an atomic count in an inner loop costs more
-than all the rest of it.
-"""
 
 LLVM_WITH_SWITCH = (22,)
 
@@ -34,45 +27,46 @@ if platform.machine() in ("x86_64", "AMD64") and llvm.llvm_version_info[0] in LL
     llvm.set_option("weft", "-x86-cmov-converter=false")
 
 
-def compile_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
+class KernelCache(LockedCache):
+    """A cache that looks at all files whose formulas a kernel holds; Numba's looks at the kernel's alone."""
+
+    def _index_key(self, sig, codegen):  # type: ignore[no-untyped-def]
+        return (*super()._index_key(sig, codegen), _formulas_checksum())  # type: ignore[no-untyped-call]
+
+
+def compile_kernel(
+    function: Callable[..., Any], cache_class: type[KernelCache] = KernelCache
+) -> Callable[..., Any]:
     """Compile a kernel; Numba keeps it on disk for each set of constants that it closes over.
 
     One for a formula that a user wrote is not kept: its code means another formula in the next process.
     """
-    compiled: Any = njit(nogil=True)(function)
     if getclosurevars(function).nonlocals.get("code", 0) >= FIRST_USER:
-        return compiled  # type: ignore[no-any-return]
-    compiled._cache = _KernelCache(function)  # type: ignore[no-untyped-call]
-    return compiled  # type: ignore[no-any-return]
+        return njit(nogil=True)(function)  # type: ignore[no-any-return]
+    return compile_cached(function, cache_class)  # type: ignore[no-any-return]
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """A function of kernels: compiled into each of them, with ``code`` and ``width`` as constants."""
+    """Compile a function into each kernel that calls it, with ``code`` and ``width`` as constants."""
 
     @wraps(function)
     def choose(*types: Any) -> Callable[..., Any]:
         return function
 
-    overload(function, jit_options=OPTIONS, prefer_literal=True)(choose)
+    overload(function, jit_options=INLINED, prefer_literal=True)(choose)
     return function
 
 
-class _KernelCache(FunctionCache):
-    """Numba's own looks at the kernel's file only: a kernel holds formulas of other files, too."""
-
-    def _index_key(self, sig, codegen):  # type: ignore[no-untyped-def]
-        return (*super()._index_key(sig, codegen), _formulas())  # type: ignore[no-untyped-call]
-
-
 @cache
-def _formulas() -> int:
-    """Changes with every change of what kernels are made of."""
+def _formulas_checksum() -> int:
+    """Return a number that changes with the files that kernels are made of."""
     here = Path(__file__).parent
-    shared = (
+    files = (
         here / "algebra.py",
         here / "stack.py",
         here / "technique.py",
+        here.parent / "aggregates" / "cached.py",
         here.parent / "aggregates" / "monoid.py",
         Path(__file__),
     )
-    return zlib.crc32(b"".join(file.read_bytes() for file in shared))
+    return zlib.crc32(b"".join(file.read_bytes() for file in files))

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from functools import cache
 from itertools import islice
 
 import numpy as np
 
 from weft.aggregates.monoid import Monoid
-from weft.final.algebra import combine, load, store
 from weft.final.card import Card
-from weft.final.kernels import compile_kernel
+from weft.final.fold import fold_kernel
 from weft.final.technique import Kernel, Technique
 from weft.final.window import SlidingWindow
 
@@ -81,35 +79,5 @@ class Recompute(Technique):
         kernel(self.words, low, high, np.arange(len(low)), self.neutral, out)
 
     @staticmethod
-    @cache
     def answer_kernel(code: int, width: int) -> Kernel:
-        @compile_kernel
-        def answer(states, low, high, order, neutral, out):  # type: ignore[no-untyped-def]
-            for k in order:
-                total = load(width, neutral, 0)
-                for i in range(low[k], high[k]):
-                    total = combine(code, total, load(width, states, i))
-                store(width, out, k, total)
-
-        return answer
-
-    @staticmethod
-    @cache
-    def slide_kernel(code: int, width: int) -> Kernel:
-        @compile_kernel
-        def slide(values, windows, rows, neutral, columns, out):  # type: ignore[no-untyped-def]
-            column = 0
-            for i in range(values.size // width):
-                k = 0
-                while windows[k] > 0:
-                    # From the identity on, a window of 2^k values is a whole number of vectors.
-                    total = load(width, neutral, 0)
-                    for j in range(max(i + 1 - windows[k], 0), i + 1):
-                        total = combine(code, total, load(width, values, j))
-                    store(width, out, rows[k] + column, total)
-                    k += 1
-                column += 1
-                if column == columns:
-                    column = 0
-
-        return slide
+        return fold_kernel(code, width)

@@ -18,12 +18,12 @@ from weft.final.technique import Technique
 
 
 def _discover() -> dict[str, type[Technique]]:
-    found = {}
+    techniques = {}
     for module in pkgutil.iter_modules([str(Path(__file__).parent)], f"{__package__}."):
         for member in vars(importlib.import_module(module.name)).values():
             if isinstance(member, type) and issubclass(member, Technique) and hasattr(member, "name"):
-                found[member.name] = member
-    return dict(sorted(found.items()))
+                techniques[member.name] = member
+    return dict(sorted(techniques.items()))
 
 
 TECHNIQUES: dict[str, type[Technique]] = _discover()
@@ -34,13 +34,13 @@ AUTO = "auto"
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ChosenTechnique:
     """A technique chosen by name for a whole tree, whose parts may each need their own variant of it."""
 
     name: str
 
     def answer(self, monoid: Monoid, states: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        """One state per run ``[low[k], high[k])`` of the states, which are those of one part.
+        """Return one state per run ``[low[k], high[k])`` of the states, which are those of one part.
 
         >>> from weft.aggregates.monoid import ADD, Monoid
         >>> states, low, high = np.array([[6], [5], [0], [1]]), np.array([0, 1]), np.array([3, 4])
@@ -53,22 +53,22 @@ class Choice:
         return technique_for(name, monoid)(monoid, states).answer(low, high)
 
 
-def technique(name: str) -> Choice:
-    """The technique of this name, or ``auto``.
+def technique(name: str) -> ChosenTechnique:
+    """Return the technique of this name, or ``auto``.
 
     >>> technique("daba-lite").name
     'daba_lite'
     """
-    known = name.replace("-", "_")
-    if known not in TECHNIQUES and known != AUTO:
+    canonical = name.replace("-", "_")
+    if canonical not in TECHNIQUES and canonical != AUTO:
         raise QueryError(
             f"no technique is called {name!r}", hint=f"choose auto or one of {', '.join(TECHNIQUES)}"
         )
-    return Choice(known)
+    return ChosenTechnique(canonical)
 
 
 def technique_for(name: str, monoid: Monoid) -> type[Technique]:
-    """The technique, in its variant for invertible monoids where it has one and the monoid is.
+    """Return the technique, in its variant for invertible monoids where it has one and the monoid is.
 
     >>> from weft.aggregates.monoid import ADD, MAX, Monoid
     >>> technique_for("slideside", Monoid(ADD, 1, invertible=True)).name
@@ -83,7 +83,7 @@ def technique_for(name: str, monoid: Monoid) -> type[Technique]:
 
 
 def fits(name: str, monoid: Monoid) -> bool:
-    """Whether the technique can run the monoid; ``auto`` can run any."""
+    """Return whether the technique can run the monoid; ``auto`` can run any."""
     return name == AUTO or not technique_for(name, monoid).card.lacks(monoid)
 
 

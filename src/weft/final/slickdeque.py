@@ -73,8 +73,8 @@ class SlickDequeWindow(SlidingWindow):
                 nodes.popleft()
 
     def _query(self, n: int) -> np.ndarray:
-        nothing = (self.end, self.monoid.identity(1))
-        starts = (next((node for node in nodes if node[0] >= self.end - n), nothing) for nodes in self.deques)
+        missing = (self.end, self.monoid.identity(1))
+        starts = (next((node for node in nodes if node[0] >= self.end - n), missing) for nodes in self.deques)
         return np.concatenate([self.monoid.identity(0), *(state for _, state in starts)])
 
 
@@ -107,7 +107,7 @@ class SlickDeque(Technique):
                     while head < tail and positions[head & (ring - 1)] < need[k]:
                         head += 1
                     for i in range(max(end, need[k]), high[run]):
-                        tail = _insert(code, width, positions, nodes, head, tail, i, load(width, states, i))
+                        tail = insert(code, width, positions, nodes, head, tail, i, load(width, states, i))
                     end = high[run]
                     at = head
                 # Runs with this end come widest first: the walk goes on from the last answer.
@@ -117,34 +117,10 @@ class SlickDeque(Technique):
 
         return answer
 
-    @staticmethod
-    @cache
-    def slide_kernel(code: int, width: int) -> Kernel:
-        @compile_kernel
-        def slide(values, windows, rows, neutral, columns, out):  # type: ignore[no-untyped-def]
-            ring = ring_size(windows[0])
-            positions, nodes = np.empty(ring, np.int64), np.empty(ring * width, np.int64)
-            head = tail = column = 0
-            for i in range(values.size // width):
-                if head < tail and positions[np.uint64(head & (ring - 1))] <= i - windows[0]:
-                    head += 1
-                tail = _insert(code, width, positions, nodes, head, tail, i, load(width, values, i))
-                at = head
-                k = 0
-                while windows[k] > 0:
-                    while positions[np.uint64(at & (ring - 1))] <= i - windows[k]:
-                        at += 1
-                    store(width, out, rows[k] + column, load(width, nodes, at & (ring - 1)))
-                    k += 1
-                column += 1
-                if column == columns:
-                    column = 0
-
-        return slide
-
 
 @inlined
-def _insert(code, width, positions, nodes, head, tail, position, state):  # type: ignore[no-untyped-def]
+def insert(code, width, positions, nodes, head, tail, position, state):  # type: ignore[no-untyped-def]
+    """Add a partial behind those that it does not outdo; return the new tail."""
     mask = positions.size - 1
     while head < tail and combine(code, load(width, nodes, (tail - 1) & mask), state) == state:
         tail -= 1

@@ -123,34 +123,3 @@ class SlickDequeInv(Technique):
                 store(width, out, run, total)
 
         return answer
-
-    @staticmethod
-    @cache
-    def slide_kernel(code: int, width: int) -> Kernel:
-        @compile_kernel
-        def slide(values, windows, rows, neutral, columns, out):  # type: ignore[no-untyped-def]
-            size = values.size // width
-            answers = np.empty(rows.size * width, np.int64)
-            for k in range(rows.size):
-                store(width, answers, k, load(width, neutral, 0))
-            column = 0
-            for i in range(size):
-                newest = load(width, values, i)
-                k = 0
-                while windows[k] > i:
-                    total = combine(code, load(width, answers, k), newest)
-                    store(width, answers, k, total)
-                    store(width, out, rows[k] + column, total)
-                    k += 1
-                # The rest is full already: what is oldest leaves.
-                while windows[k] > 0:
-                    total = combine(code, load(width, answers, k), newest)
-                    total = inverse(code, total, load(width, values, i - windows[k]))
-                    store(width, answers, k, total)
-                    store(width, out, rows[k] + column, total)
-                    k += 1
-                column += 1
-                if column == columns:
-                    column = 0
-
-        return slide

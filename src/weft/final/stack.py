@@ -13,7 +13,7 @@ from numba.np import arrayobj
 
 
 def _on_stack(typing_context, state):
-    """A tuple of words as a matrix of one row, and the same memory as floats."""
+    """Return a tuple of words as a matrix of one row, and the same memory as floats."""
     width = len(state)
     words, floats = types.Array(types.int64, 2, "C"), types.Array(types.float64, 2, "C")
 
@@ -22,8 +22,8 @@ def _on_stack(typing_context, state):
         for c in range(width):
             builder.store(builder.extract_value(arguments[0], c), cgutils.gep(builder, room, c))
         matrices = []
-        for type in (words, floats):
-            matrix = context.make_array(type)(context, builder)
+        for array_type in (words, floats):
+            matrix = context.make_array(array_type)(context, builder)
             # Shape and strides are constants, so the optimiser can put the whole row back into registers.
             arrayobj.populate_array(
                 matrix,

@@ -7,7 +7,7 @@ flat arrays of words; ``load`` and ``store`` know the width.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -15,6 +15,7 @@ from numba import njit
 
 from weft.aggregates.monoid import OBJECTS, Monoid
 from weft.final.card import Card
+from weft.final.fold import fold_kernel
 from weft.final.kernels import inlined
 from weft.final.runs import by_chain, by_end
 from weft.final.steps import answer_steps
@@ -24,7 +25,7 @@ Kernel: TypeAlias = Callable[..., Any]
 
 
 class Technique(ABC):
-    """Answers runs of consecutive states.
+    """An algorithm that answers runs of consecutive states.
 
     The states are those of many groups' cells, one group after the other, each in the order of time. A
     run never crosses groups.
@@ -43,7 +44,7 @@ class Technique(ABC):
         self.neutral = monoid.identity(1).reshape(-1)
 
     def answer(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        """One state per run ``[low[k], high[k])``, oldest first; a run of nothing is the identity."""
+        """Return one state per run ``[low[k], high[k])``, oldest first; a run of nothing is the identity."""
         out = self.monoid.identity(len(low))
         if self.monoid.code == OBJECTS:
             states = self.words.reshape(-1, 1)
@@ -51,17 +52,19 @@ class Technique(ABC):
         elif len(low) and self.words.size:
             try:
                 self._answer(np.ascontiguousarray(low), np.ascontiguousarray(high), out.reshape(-1))
-            except Exception as error:
-                out = self._answer_again(low, high, error)
+            except Exception:
+                out = self._answer_again(low, high)
         return out
 
-    def _answer_again(self, low: np.ndarray, high: np.ndarray, error: Exception) -> np.ndarray:
-        """The runs and nothing but the runs: a user's formula may have failed on states of two groups."""
-        from weft.final.recompute import Recompute
-
-        if isinstance(self, Recompute):
+    def _answer_again(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """Answer from the runs alone: a user's formula may have failed on states of two groups."""
+        out = self.monoid.identity(len(low))
+        fold = fold_kernel(self.monoid.code, self.monoid.width)
+        try:
+            fold(self.words, low, high, np.arange(len(low)), self.neutral, out.reshape(-1))
+        except Exception as error:
             raise self.monoid.failure(error) from error
-        return Recompute(self.monoid, self.words).answer(low, high)
+        return out
 
     def _answer(self, low: np.ndarray, high: np.ndarray, out: np.ndarray) -> None:
         kernel = self.answer_kernel(self.monoid.code, self.monoid.width)
@@ -71,38 +74,6 @@ class Technique(ABC):
     @abstractmethod
     def answer_kernel(code: int, width: int) -> Kernel:
         """``(states, low, high, order, neutral, out)``: answers the runs, which come by their end."""
-
-    @classmethod
-    def slide(
-        cls, monoid: Monoid, values: np.ndarray, windows: Iterable[int], out: np.ndarray | None = None
-    ) -> np.ndarray:
-        """After each value, the newest ``windows[k]`` values combined (as many as there are, at first).
-
-        ``out[k, i % m]`` is the answer of window k after value i, where ``out`` is ``[windows, m, width]``:
-        with fewer columns than values it keeps the newest answers. By default it holds them all.
-        """
-        cls.card.check(monoid)
-        sizes = np.array(list(windows), dtype=np.int64)
-        if out is None:
-            out = np.empty((len(sizes), max(len(values), 1), monoid.width), dtype=np.int64)
-        order = np.argsort(-sizes, kind="stable")
-        widest_first = np.append(sizes[order], 0)
-        kernel, neutral = cls.slide_kernel_for(monoid), monoid.identity(1).reshape(-1)
-        words, rows = np.ascontiguousarray(values).reshape(-1), order * out.shape[1]
-        kernel(words, widest_first, rows, neutral, out.shape[1], out.reshape(-1))
-        return out
-
-    @classmethod
-    def slide_kernel_for(cls, monoid: Monoid) -> Kernel:
-        """The kernel that slides over the states of a monoid."""
-        return cls.slide_kernel(monoid.code, monoid.width)
-
-    @staticmethod
-    @abstractmethod
-    def slide_kernel(code: int, width: int) -> Kernel:
-        """``(values, windows, rows, neutral, columns, out)``: the answers of window k go to the ``columns``
-        states of ``out`` from ``rows[k]`` on. The widest window comes first, and a zero after the last: a
-        loop that ends there is not unrolled for many windows, which would slow down the few."""
 
 
 class ChainTechnique(Technique):
@@ -121,7 +92,7 @@ class ChainTechnique(Technique):
 
 @inlined
 def ring_size(states):  # type: ignore[no-untyped-def]
-    """The smallest power of two that holds so many states: a position becomes a slot by a mask.
+    """Return the smallest power of two that holds so many states: a position becomes a slot by a mask.
 
     >>> [ring_size(n) for n in (1, 5, 8)]
     [1, 8, 8]
@@ -134,16 +105,16 @@ def ring_size(states):  # type: ignore[no-untyped-def]
 
 @inlined
 def longest(low, high):  # type: ignore[no-untyped-def]
-    """The length of the longest run."""
-    most = 1
+    """Return the length of the longest run."""
+    cells = 1
     for k in range(low.size):
-        most = max(most, high[k] - low[k])
-    return most
+        cells = max(cells, high[k] - low[k])
+    return cells
 
 
 @njit(nogil=True)
 def still_needed(low, order):  # type: ignore[no-untyped-def]
-    """For each run of ``order``, the first cell that it or any later run reads."""
+    """Return, for each run of ``order``, the first cell that it or any later run reads."""
     need = np.empty(order.size, np.int64)
     first = np.int64(9223372036854775807)
     for k in range(order.size - 1, -1, -1):

@@ -89,7 +89,7 @@ class SlidingWindow(ABC):
         return _apply(_combine_kernel, self.monoid, older, newer)
 
     def same(self, one: np.ndarray, other: np.ndarray) -> bool:
-        """Whether two partials are known to be equal; what equality of objects means is not."""
+        """Return whether two partials are known to be equal; of objects it never is."""
         return not isinstance(self.monoid, ObjectMonoid) and np.array_equal(one, other)
 
     def inverse(self, total: np.ndarray, oldest: np.ndarray) -> np.ndarray:

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+
+from weft.aggregates.cached import read_only
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -25,7 +28,7 @@ class Progression:
         object.__setattr__(self, "residue", self.residue % self.period)
 
     def contains(self, other: Progression) -> bool:
-        """Whether every instant of the other is one of this.
+        """Return whether every instant of the other is one of this.
 
         >>> Progression(5, 2).contains(Progression(15, 7))
         True
@@ -34,7 +37,7 @@ class Progression:
 
 
 def reduce_progressions(progressions: Iterable[Progression]) -> tuple[Progression, ...]:
-    """The same edges from the fewest progressions: duplicates and contained ones are dropped.
+    """Return the same edges from the fewest progressions: duplicates and contained ones are dropped.
 
     >>> reduce_progressions([Progression(6, 0), Progression(3, 0), Progression(6, 0), Progression(4, 1)])
     (Progression(period=3, residue=0), Progression(period=4, residue=1))
@@ -51,7 +54,7 @@ def reduce_progressions(progressions: Iterable[Progression]) -> tuple[Progressio
 
 
 def edges_between(progressions: Iterable[Progression], low: int, high: int) -> np.ndarray:
-    """All edges of the slices of ``[low, high]``: from the last at or before low to the first after high.
+    """Return the edges of the slices of ``[low, high]``: from the last up to low to the first after high.
 
     >>> # (12, 9) and (10, 6), starts at multiples of the slide
     >>> both = Progression(9, 0), Progression(9, 3), Progression(6, 0), Progression(6, 4)
@@ -70,7 +73,7 @@ def edges_between(progressions: Iterable[Progression], low: int, high: int) -> n
 
 
 def count_between(progressions: Iterable[Progression], low: int, high: int) -> int:
-    """At most how many edges ``edges_between`` would give: a bound that costs nothing."""
+    """Return a bound on the edges that ``edges_between`` would give, at no cost."""
     return sum((high - low) // p.period + 2 for p in progressions)
 
 
@@ -97,20 +100,26 @@ def _locate(edges, times, keep, out):  # type: ignore[no-untyped-def]
 
 
 def locate(edges: np.ndarray, times: np.ndarray, keep: np.ndarray) -> np.ndarray:
-    """The slice of each time: i with ``edges[i] <= t < edges[i + 1]``; -1 where not kept (empty: keep all).
+    """Return each time's slice i, ``edges[i] <= t < edges[i + 1]``; -1 where not kept (empty: keep all).
 
     >>> locate(np.array([0, 5, 9]), np.array([0, 4, 5, 8]), np.zeros(0, bool)).tolist()
     [0, 0, 1, 1]
     """
     out = np.empty(times.size, dtype=np.int32)
-    _locate(edges, times, keep, out)
+    _locate(edges, read_only(times), keep, out)
     return out
 
 
-def slices_of(
-    progressions: tuple[Progression, ...], times: np.ndarray, keep: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Starts and ends of the slices that cover the kept times, and each time's slice (-1 where not kept).
+class SlicedTimes(NamedTuple):
+    """Starts and ends of slices, and the slice of each of some times (-1 where it was not kept)."""
+
+    starts: np.ndarray
+    ends: np.ndarray
+    slice_of_time: np.ndarray
+
+
+def slices_of(progressions: tuple[Progression, ...], times: np.ndarray, keep: np.ndarray) -> SlicedTimes:
+    """Return the slices that cover the kept times, and each time's slice.
 
     Where the edges of the span would outnumber the rows by far (a microsecond slide over an hour), only
     the slices that hold a row are found, each from the progressions alone.
@@ -120,25 +129,25 @@ def slices_of(
     >>> starts.tolist(), ends.tolist(), at.tolist()
     ([0, 3, 5, 8], [3, 5, 8, 10], [1, 0, 3])
     """
-    kept = times[keep] if keep.size else times
-    if not kept.size:
-        nothing = np.zeros(0, dtype=np.int64)
-        return nothing, nothing, np.full(times.size, -1, dtype=np.int32)
-    low, high = int(kept.min()), int(kept.max())
-    if count_between(progressions, low, high) <= max(4 * kept.size, 1 << 20):
+    kept_times = times[keep] if keep.size else times
+    if not kept_times.size:
+        empty = np.zeros(0, dtype=np.int64)
+        return SlicedTimes(empty, empty, np.full(times.size, -1, dtype=np.int32))
+    low, high = int(kept_times.min()), int(kept_times.max())
+    if count_between(progressions, low, high) <= max(4 * kept_times.size, 1 << 20):
         edges = edges_between(progressions, low, high)
-        return edges[:-1], edges[1:], locate(edges, times, keep)
-    instants, position = np.unique(kept, return_inverse=True)
+        return SlicedTimes(edges[:-1], edges[1:], locate(edges, times, keep))
+    instants, position = np.unique(kept_times, return_inverse=True)
     starts = align(progressions, instants)
     ends = np.min([t + (p.residue - t - 1) % p.period + 1 for p in progressions for t in (instants,)], axis=0)
     starts, index, slice_of_instant = np.unique(starts, return_index=True, return_inverse=True)
     at = np.full(times.size, -1, dtype=np.int32)
     at[keep if keep.size else slice(None)] = slice_of_instant[position]
-    return starts, ends[index], at
+    return SlicedTimes(starts, ends[index], at)
 
 
 def align(progressions: Iterable[Progression], times: np.ndarray) -> np.ndarray:
-    """For each time, the last edge at or before it.
+    """Return, for each time, the last edge at or before it.
 
     >>> align([Progression(5, 0), Progression(5, 3)], np.array([4, 5, 9])).tolist()
     [3, 5, 8]

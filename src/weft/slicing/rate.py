@@ -14,12 +14,12 @@ from math import lcm
 from weft.slicing.count.bitset import bitset, common_unit
 from weft.slicing.count.limits import Unaffordable
 from weft.slicing.count.merged_f1 import merged_f1
-from weft.slicing.count.sample import DRAWS, sample
+from weft.slicing.count.sample import DEFAULT_DRAWS, sample
 from weft.slicing.progression import Progression, reduce_progressions
 
-LONGEST_BITSET = 1 << 20
-MOST_TERMS = 20_000
-MOST_REDUCED = 1_000
+MAX_BITSET_BITS = 1 << 20
+MAX_INTERSECTIONS = 20_000
+MAX_REDUCED_PROGRESSIONS = 1_000
 """Above so many progressions the contained ones are not looked for: the terms would be too many anyway."""
 
 
@@ -33,7 +33,7 @@ class EdgeRate:
 
 
 def edge_rate(progressions: Iterable[Progression]) -> float:
-    """Edges per microsecond (per unit of the progressions).
+    """Return the edges per microsecond (per unit of the progressions).
 
     >>> Fraction(edge_rate([Progression(9, 0), Progression(9, 3), Progression(6, 0), Progression(6, 4)])
     ...          ).limit_denominator(100)
@@ -43,7 +43,7 @@ def edge_rate(progressions: Iterable[Progression]) -> float:
 
 
 def measure_rate(progressions: Iterable[Progression], effort: float = 1.0) -> EdgeRate:
-    """The edge rate and how it was found: formula, bit set, merged F1 or sample.
+    """Return the edge rate and how it was found: formula, bit set, merged F1 or sample.
 
     A smaller effort bounds the exact counters, and the sample, by as much less.
 
@@ -52,25 +52,26 @@ def measure_rate(progressions: Iterable[Progression], effort: float = 1.0) -> Ed
     >>> measure_rate(Progression(s, 0) for s in (101, 103, 107, 109)).how
     'merged F1'
     """
-    some = set(progressions)
-    if len({p.period for p in some}) <= 1:
-        return _exact(Fraction(len(some), next(iter(some)).period) if some else Fraction(0), "formula")
-    few = len(some) <= MOST_REDUCED * effort
-    reduced = reduce_progressions(some) if few else tuple(some)
+    distinct = set(progressions)
+    if len({p.period for p in distinct}) <= 1:
+        rate = Fraction(len(distinct), next(iter(distinct)).period) if distinct else Fraction(0)
+        return _exact(rate, "formula")
+    few = len(distinct) <= MAX_REDUCED_PROGRESSIONS * effort
+    reduced = reduce_progressions(distinct) if few else tuple(distinct)
     unit, _ = common_unit(reduced)
     period = 1
     for p in reduced:
         period = lcm(period, p.period // unit)
-        if period > LONGEST_BITSET * effort:
+        if period > MAX_BITSET_BITS * effort:
             break
     else:
         return _exact(bitset(reduced), "bit set")
     if few:
         try:
-            return _exact(merged_f1(reduced, int(MOST_TERMS * effort)), "merged F1")
+            return _exact(merged_f1(reduced, int(MAX_INTERSECTIONS * effort)), "merged F1")
         except Unaffordable:
             pass
-    return EdgeRate(sample(reduced, max(int(DRAWS * effort), 2_000)), "sample")
+    return EdgeRate(sample(reduced, max(int(DEFAULT_DRAWS * effort), 2_000)), "sample")
 
 
 def _exact(rate: Fraction, how: str) -> EdgeRate:

@@ -1,4 +1,4 @@
-"""How one window is cut: panes, pairs, cutty. Each gives the progressions of its edges.
+"""Ways to cut one window: panes, pairs, cutty. Each gives the progressions of its edges.
 
 Panes: J. Li et al., SIGMOD Record 2005. Pairs: Krishnamurthy, Wu, Franklin, SIGMOD 2006, section 3.
 Cutty: P. Carbone et al., CIKM 2016.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import gcd
 
-from weft.query import Window
+from weft.model.window import Window
 from weft.slicing.progression import Progression
 
 
@@ -43,17 +43,3 @@ def cutty(window: Window, ordered: bool = False) -> tuple[Progression, ...]:
 
 
 SLICERS: dict[str, Callable[..., tuple[Progression, ...]]] = {"pairs": pairs, "panes": panes, "cutty": cutty}
-
-
-def partials_per_window(slicer: str, window: Window) -> int:
-    """The largest number of slices of its own that one window is combined from.
-
-    >>> [partials_per_window(name, Window(range=18, slide=15)) for name in ("panes", "pairs", "cutty")]
-    [6, 3, 2]
-    """
-    if slicer == "panes":
-        return window.range // gcd(window.range, window.slide)
-    if slicer == "cutty":
-        return -(-window.range // window.slide)
-    whole, rest = divmod(window.range, window.slide)
-    return 2 * whole + 1 if rest else whole

@@ -1,9 +1,9 @@
 """weft on Spark: the same two functions as in-process, in the tasks of one job per batch."""
 
-from weft.files import Files
-from weft.generated import Generated
-from weft.kafka import Kafka
-from weft.progress import Progress
+from weft.io.files import Files
+from weft.io.kafka import Kafka
+from weft.io.sources.generated import Generated
+from weft.runner.progress import Progress
 from weft.spark.batch import share
 from weft.spark.join_stream import JoinStream
 from weft.spark.run import Run

@@ -3,90 +3,78 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Unpack
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from weft.builder import QueryBuilder
-from weft.engine.program import Program
 from weft.errors import JobError
-from weft.files import Files
-from weft.files.chunk import END
-from weft.plan import Plan
-from weft.query import JoinQuery, Query
-from weft.ranges import Ranged, between
+from weft.io.files import Files
+from weft.io.sources.ranges import Ranged, between
+from weft.model.instants import END_OF_TIME
+from weft.model.join import JoinQuery
+from weft.model.query import Query
+from weft.operators.lookups.tables import LookupTables
+from weft.operators.windows.program import Program
+from weft.planning.plan import Plan
+from weft.runner.options import filled, with_options
+from weft.spark.broadcast import ShippedTables, TableBroadcaster
+from weft.spark.compiling import check_buckets, prepare, session_of
 from weft.spark.failure import surfaced
 from weft.spark.frames import Frames, frame_of, struct_of
-from weft.spark.inputs import FileRows
-from weft.spark.job import one_task, plan_job, rows_of, run_job
+from weft.spark.inputs import FileRows, one_task, rows_of
+from weft.spark.job import plan_job, run_job
+from weft.spark.options import ShareOptions
 from weft.spark.payload import from_batches
-from weft.spark.prepare import check_buckets, prepare, session_of
 from weft.spark.ranges import range_rows
 from weft.spark.session import shipping, zone_of
-from weft.spark.step import Carried, Step
-from weft.spark.tables import CarriedTables, Sender
+from weft.spark.step import ShippedProgram, Step
 from weft.spark.tasks import Input
-from weft.tables import Tables, TableSource
+from weft.sql.builder import QueryBuilder
 
 log = logging.getLogger(__name__)
 
-SMALL = 64 << 20
+SMALL_RESULT_BYTES = 64 << 20
 """Bytes of results up to which they come to the driver; larger ones stay where they are."""
 
-AT_ONCE = 256 << 20
+COLLECT_BYTES_PER_JOB = 256 << 20
 """Bytes of results, about, that one job brings to the driver where all are asked for."""
 
 
+@with_options(ShareOptions)
 @surfaced()
 def share(
     source: DataFrame | Files | Ranged,
     queries: Iterable[Query | QueryBuilder | JoinQuery] | Plan,
     time: str,
-    *,
-    spark: SparkSession | None = None,
-    strategy: str = "share-all",
-    technique: str = "auto",
-    buckets: int | None = None,
-    strict: bool = False,
-    tables: Mapping[str, TableSource] | None = None,
+    **options: Unpack[ShareOptions],
 ) -> Frames:
     """Answer all queries over a DataFrame, or over files or ranges, now and in one pass; one DataFrame each.
 
-    Every window that holds a row is answered. ``strict`` lets a value that cannot be computed stop the
-    job instead of being null. ``spark`` is the session for files, where none is running.
-    ``tables`` are the static tables that queries join, by name. Local times are those of the session's time
-    zone, whatever the source.
+    Every window that holds a row is answered. Local times are those of the session's time zone, whatever the
+    source.
     """
-    session = session_of(source, spark)
+    options = filled(ShareOptions, options, "share")
+    session = session_of(source, options["spark"])
     if isinstance(source, DataFrame) and source.isStreaming:
         raise JobError("this DataFrame is a stream; use weft.stream for it")
-    buckets = check_buckets(buckets, session)
-    beside = Tables(tables)
-    program = prepare(
-        source,
-        queries,
-        time,
-        strategy=strategy,
-        technique=technique,
-        nodes=buckets,
-        strict=strict,
-        tables=beside,
-        zone=zone_of(session),
-    )
-    frame, input = (
+    options["buckets"] = buckets = check_buckets(options["buckets"], session)
+    lookups = LookupTables(options["tables"])
+    program = prepare(source, queries, time, lookups, zone_of(session), options)
+    frame, read = (
         rows_of(source, program) if isinstance(source, DataFrame) else _read_by_tasks(source, session)
     )
-    carried = Carried(program)
-    sent = Sender(session, beside).carried(program)
-    step = Step(buckets, until=END, largest=SMALL // buckets)
-    outcome = run_job(frame, input, program, carried, step, sent)
+    shipped = ShippedProgram(program)
+    tables = TableBroadcaster(session, lookups).ship(program)
+    step = Step(buckets, until=END_OF_TIME, largest=SMALL_RESULT_BYTES // buckets)
+    outcome = run_job(frame, read, program, shipped, step, tables)
     _warn(outcome.reports[0]["skipped"])
     names = tuple(q.name for q in program.queries)
     sizes = [report["results"] for report in outcome.reports]
-    if max(sizes) > SMALL // buckets:
-        far = _Far(frame, input, program, carried, Step(buckets, until=END), sent, sum(sizes))
+    if max(sizes) > SMALL_RESULT_BYTES // buckets:
+        far = _FarResults(frame, read, program, shipped, Step(buckets, until=END_OF_TIME), tables, sum(sizes))
         return Frames(far, names, far.collect)
     schemas = {name: program.result_schema(name) for name in names}
     held = {
@@ -112,22 +100,22 @@ def _warn(skipped: Iterable[str]) -> None:
         log.warning("file '%s' cannot be read, and is left out", path)
 
 
-class _Far:
-    """Makes a query's results, held by the workers as parcels, into a DataFrame."""
+class _FarResults:
+    """Results that the workers hold as parcels, each query's made into a DataFrame when asked for."""
 
     def __init__(
         self,
         frame: DataFrame,
-        input: Input,
+        read: Input,
         program: Program,
-        carried: Carried[Program],
+        shipped: ShippedProgram[Program],
         step: Step,
-        tables: CarriedTables,
+        tables: ShippedTables,
         size: int,
     ) -> None:
         self.program, self.size = program, size
         with surfaced(), shipping(frame.sparkSession):
-            job = plan_job(frame, input, carried, step, tables)
+            job = plan_job(frame, read, shipped, step, tables)
             self.parcels = job.where("tag >= 0").localCheckpoint()
 
     def __call__(self, name: str) -> DataFrame:
@@ -138,14 +126,14 @@ class _Far:
     def collect(self) -> dict[str, pa.Table]:
         """All results, in as few jobs as Spark's limit for what a job may bring to the driver allows."""
         results = {q.name: [self.program.result_schema(q.name).empty_table()] for q in self.program.queries}
-        jobs = -(-self.size // AT_ONCE) or 1
+        jobs = -(-self.size // COLLECT_BYTES_PER_JOB) or 1
         for job in range(jobs):
             with surfaced():
                 parcels = from_batches([self.parcels.where(f"tag % {jobs} = {job}").toArrow()])
             for parcel in parcels:
-                found = results[self.program.queries[parcel.tag].name]
-                found.append(parcel.table.cast(found[0].schema))
-        return {name: pa.concat_tables(found) for name, found in results.items()}
+                tables = results[self.program.queries[parcel.tag].name]
+                tables.append(parcel.table.cast(tables[0].schema))
+        return {name: pa.concat_tables(tables) for name, tables in results.items()}
 
 
 @dataclass(frozen=True)

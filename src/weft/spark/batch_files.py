@@ -13,17 +13,17 @@ from collections.abc import Mapping, Sequence
 
 from pyarrow import fs
 
-from weft.engine.store import SliceStore
 from weft.errors import CheckpointError
-from weft.files import Found
-from weft.filesystem import join, write_atomically
+from weft.io.files import ListedFile
+from weft.io.filesystem import join, write_atomically
+from weft.store.slice_store import SliceStore
 
 FILES = "files"
 
-ByStream = Mapping[str, Sequence[Found]]
+ByStream = Mapping[str, Sequence[ListedFile]]
 
 
-def settle(store: SliceStore, batch_id: int, found: ByStream) -> ByStream:
+def settle(store: SliceStore, batch_id: int, listed: ByStream) -> ByStream:
     """Write down the files of a batch, by stream; what was written down before holds."""
     folder = join(store.path, FILES)
     path = join(folder, f"{batch_id:010}.json")
@@ -34,12 +34,12 @@ def settle(store: SliceStore, batch_id: int, found: ByStream) -> ByStream:
                 raise FileNotFoundError("it is missing")
             for name in names:
                 store.system.delete_file(name)
-            content = {stream: [[f.path, f.size] for f in files] for stream, files in found.items()}
+            content = {stream: [[f.path, f.size] for f in files] for stream, files in listed.items()}
             write_atomically(store.system, path, json.dumps(content).encode())
-            return found
+            return listed
         with store.system.open_input_stream(path) as source:
             content = json.loads(source.read())
-        return {stream: [Found(*each) for each in files] for stream, files in content.items()}
+        return {stream: [ListedFile(*file) for file in files] for stream, files in content.items()}
     except (OSError, ValueError, AttributeError, TypeError) as error:
         raise CheckpointError(
             f"'{path}', which has the files of batch {batch_id}, cannot be used: {error}; restore it from a "

@@ -9,71 +9,80 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from weft.engine.layers import catch_up, rebuild
-from weft.engine.manifest import Layer
-from weft.engine.migrate import Migration
-from weft.engine.program import Program
-from weft.engine.state import State
-from weft.spark.step import Saved
+from weft.operators.windows.carry_over import WindowCarryOver
+from weft.operators.windows.program import Program
+from weft.operators.windows.state import State
+from weft.spark.step import StateReference
+from weft.store.layers import catch_up, rebuild
+from weft.store.manifest import Layer
 
-MOST_BYTES = 1 << 30
+MAX_CACHED_BYTES = 1 << 30
 
 
-class Held(Protocol):
+class CachedState(Protocol):
     """A state; ``bytes`` is about how much memory it takes."""
 
     @property
     def bytes(self) -> int:
-        """Its size."""
+        """Size in memory."""
         ...
 
 
-_held: OrderedDict[tuple[str, str, int], tuple[str, Held]] = OrderedDict()
+class CacheLookup(NamedTuple):
+    """A bucket's cached state, or None, the layers that it lacks, and the state's ``source``: held, caught up
+    with these layers, or rebuilt from them."""
+
+    state: Any
+    missing_layers: Sequence[Layer]
+    source: str
 
 
-def take(saved: Saved, bucket: int, watermark: int | None, program: Program) -> tuple[State, str]:
-    """The state of a bucket after the last step, and how it was had: held, caught up, or rebuilt."""
-    state, newer, how = find(saved, bucket)
+_states: OrderedDict[tuple[str, str, int], tuple[str, CachedState]] = OrderedDict()
+
+
+def load(saved: StateReference, bucket: int, watermark: int | None, program: Program) -> tuple[State, str]:
+    """Return the state of a bucket after the last step, and its source: held, caught up, or rebuilt."""
+    state, missing, source = look_up(saved, bucket)
     if state is None:
-        return rebuild(saved.place, newer, bucket, watermark, program), how
+        return rebuild(saved.place, missing, bucket, watermark, program), source
     if state.program.version != program.version:
-        state = Migration(state.program.layout, program).state(state)
-    if how != "held":
-        catch_up(saved.place, state, newer, watermark)
-    return state, how
+        state = WindowCarryOver(state.program.layout, program).state(state)
+    if source != "held":
+        catch_up(saved.place, state, missing, watermark)
+    return state, source
 
 
-def find(saved: Saved, bucket: int) -> tuple[Any, Sequence[Layer], str]:
-    """What is held of a bucket, or None, the layers that it lacks, and how the state is had of them."""
+def look_up(saved: StateReference, bucket: int) -> CacheLookup:
+    """Take the cached state of a bucket out of the cache."""
     layers = saved.layers[bucket] if saved.layers else ()
-    token, state = _held.pop((saved.place, saved.about, bucket), ("", None))
+    token, state = _states.pop((saved.place, saved.about, bucket), ("", None))
     if state is not None and token == saved.before:
-        return state, (), "held"
+        return CacheLookup(state, (), "held")
     if state is not None and token in saved.history:
         age = saved.history[token]
         newer = [layer for layer in layers if layer.last > age]
         if all(layer.first > age for layer in newer):
-            return state, newer, "caught up"
-    return None, layers, "rebuilt"
+            return CacheLookup(state, newer, "caught up")
+    return CacheLookup(None, layers, "rebuilt")
 
 
-def keep(saved: Saved, bucket: int, state: Held) -> None:
-    """Hold on to the state that a step made."""
-    _hold(saved, bucket, saved.token, state)
+def save(saved: StateReference, bucket: int, state: CachedState) -> None:
+    """Cache the state that a step made."""
+    _cache(saved, bucket, saved.token, state)
 
 
-def put_back(saved: Saved, bucket: int, state: Held) -> None:
-    """Hold on to the state after the last step, which was only read."""
+def restore(saved: StateReference, bucket: int, state: CachedState) -> None:
+    """Cache the state after the last step again, which was only read."""
     if saved.before is not None:
-        _hold(saved, bucket, saved.before, state)
+        _cache(saved, bucket, saved.before, state)
 
 
-def _hold(saved: Saved, bucket: int, token: str, state: Held) -> None:
-    """Hold a state; the oldest are let go where they take too much memory."""
-    _held[saved.place, saved.about, bucket] = (token, state)
-    size = sum(state.bytes for _, state in _held.values())
-    while size > MOST_BYTES and _held:
-        _, (_, oldest) = _held.popitem(last=False)
+def _cache(saved: StateReference, bucket: int, token: str, state: CachedState) -> None:
+    """Cache a state; the oldest are let go where they take too much memory."""
+    _states[saved.place, saved.about, bucket] = (token, state)
+    size = sum(state.bytes for _, state in _states.values())
+    while size > MAX_CACHED_BYTES and _states:
+        _, (_, oldest) = _states.popitem(last=False)
         size -= oldest.bytes

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from weft.errors import JobError
-from weft.filesystem import resolve, uri
+from weft.io.filesystem import resolve, uri
 
-_held: set[tuple[str, str]] = set()
+_claimed: set[tuple[str, str]] = set()
 _lock = threading.Lock()
 
 
@@ -44,7 +44,7 @@ class Claim:
 
     @property
     def is_kept(self) -> bool:
-        """Whether the state is there after the run."""
+        """True where the state is there after the run."""
         return self._folder is None
 
     @contextmanager
@@ -52,7 +52,7 @@ class Claim:
         """Take it, from the block on and until it is released; at once where the block fails."""
         with _lock:
             self._check()
-            _held.add(self._key)
+            _claimed.add(self._key)
         try:
             yield
         except BaseException:
@@ -62,12 +62,12 @@ class Claim:
     def release(self) -> None:
         """Let others have it; a temporary folder is removed."""
         with _lock:
-            _held.discard(self._key)
+            _claimed.discard(self._key)
         if self._folder is not None:
             self._folder.cleanup()
 
     def _check(self) -> None:
-        if self._key in _held:
+        if self._key in _claimed:
             raise JobError(
                 f"checkpoint '{self.place}' is in use by another run of this process; stop that first"
             )

@@ -20,7 +20,7 @@ from weft.errors import JobError
 from weft.spark.java import provide_java
 
 HOST = "127.0.0.1"
-PATIENCE = 60.0
+START_TIMEOUT_SECONDS = 60.0
 
 
 class Cluster:
@@ -57,7 +57,7 @@ class Cluster:
         return [process.pid for process in self._processes]
 
     def alive(self) -> int:
-        """How many workers the master knows and hears of; -1 where it does not answer."""
+        """Return the number of workers that the master hears of; -1 where it does not answer."""
         try:
             with urllib.request.urlopen(self._status, timeout=5) as answer:
                 return int(json.load(answer)["aliveworkers"])
@@ -85,11 +85,11 @@ class Cluster:
         command = Path(pyspark.__file__).parent / "bin" / "spark-class"
         log = Path(self._folder.name) / f"{len(self._processes)}-{kind}.log"
         environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": HOST}
-        with log.open("wb") as said:
+        with log.open("wb") as output:
             self._processes.append(
                 subprocess.Popen(
                     [command, f"org.apache.spark.deploy.{kind}", "--host", HOST, *arguments],
-                    stdout=said,
+                    stdout=output,
                     stderr=subprocess.STDOUT,
                     env=environment,
                     start_new_session=True,
@@ -97,14 +97,14 @@ class Cluster:
             )
 
     def _wait(self, workers: int) -> None:
-        """Until so many workers have registered; JobError with what was said where a process ends instead."""
-        until = time.monotonic() + PATIENCE
+        """Wait until so many workers have registered; JobError with the log where a process ends instead."""
+        until = time.monotonic() + START_TIMEOUT_SECONDS
         while self.alive() < workers:
             ended = [number for number, p in enumerate(self._processes) if p.poll() is not None]
             if ended or time.monotonic() > until:
                 logs = sorted(Path(self._folder.name).glob(f"{ended[0] if ended else ''}*.log"))
-                said = logs[0].read_text(errors="replace").strip().splitlines()[-3:] if logs else []
-                raise JobError(f"the Spark cluster did not start: {' '.join(said)}")
+                lines = logs[0].read_text(errors="replace").strip().splitlines()[-3:] if logs else []
+                raise JobError(f"the Spark cluster did not start: {' '.join(lines)}")
             time.sleep(0.1)
 
 

@@ -20,12 +20,12 @@ from pyspark.sql import functions as F
 from weft.expr.check import compiler_for
 from weft.expr.node import Node
 from weft.expr.types import UTC
-from weft.query import Expr
+from weft.model.expression import Expr
 
 Build: TypeAlias = Callable[[Node, list[Column]], Column]
 """From a checked node and the columns of its arguments to its own column."""
 
-_SMALLEST, _LARGEST = -(2**63), 2**63 - 1
+_MIN_BIGINT, _MAX_BIGINT = -(2**63), 2**63 - 1
 
 
 def to_column(expr: Expr, schema: pa.Schema, zone: str = UTC) -> Column:
@@ -37,20 +37,20 @@ def to_column(expr: Expr, schema: pa.Schema, zone: str = UTC) -> Column:
     return _column(compiler_for(schema, zone).compile(expr), {})
 
 
-def _column(node: Node, made: dict[Node, Column]) -> Column:
-    if node not in made:
+def _column(node: Node, columns: dict[Node, Column]) -> Column:
+    if node not in columns:
         if node.function == "literal":
-            made[node] = _literal(node)
+            columns[node] = _literal(node)
         else:
-            made[node] = SPARK[node.function](node, [_column(a, made) for a in node.args])
-    return made[node]
+            columns[node] = SPARK[node.function](node, [_column(a, columns) for a in node.args])
+    return columns[node]
 
 
-def spark_type(type: str, tz: str | None) -> str:
-    """Spark's name of a SQL type; timestamps without a time zone are ``timestamp_ntz``."""
-    if type == "timestamp":
+def spark_type(sql_type: str, tz: str | None) -> str:
+    """Return Spark's name of a SQL type; timestamps without a time zone are ``timestamp_ntz``."""
+    if sql_type == "timestamp":
         return "timestamp" if tz else "timestamp_ntz"
-    return {"null": "void"}.get(type, type)
+    return {"null": "void"}.get(sql_type, sql_type)
 
 
 def _read(node: Node, args: list[Column]) -> Column:
@@ -85,12 +85,12 @@ def _negate(node: Node, args: list[Column]) -> Column:
 
 
 def _abs(node: Node, args: list[Column]) -> Column:
-    return F.when(args[0] != _SMALLEST, F.abs(args[0])) if node.type == "bigint" else F.abs(args[0])
+    return F.when(args[0] != _MIN_BIGINT, F.abs(args[0])) if node.type == "bigint" else F.abs(args[0])
 
 
 def _div(node: Node, args: list[Column]) -> Column:
     left, right = args
-    fits = (right != 0) & ((left != _SMALLEST) | (right != -1))
+    fits = (right != 0) & ((left != _MIN_BIGINT) | (right != -1))
     return F.when(fits, F.call_function("div", left, right))
 
 
@@ -99,8 +99,8 @@ def _round(node: Node, args: list[Column]) -> Column:
     if node.type == "double":
         return F.round(args[0], digits)
     unit = 10**-digits
-    high = min(_LARGEST, _LARGEST // unit * unit + unit // 2 - 1)
-    low = max(_SMALLEST, -(-_SMALLEST // unit * unit) - unit // 2 + 1)
+    high = min(_MAX_BIGINT, _MAX_BIGINT // unit * unit + unit // 2 - 1)
+    low = max(_MIN_BIGINT, -(-_MIN_BIGINT // unit * unit) - unit // 2 + 1)
     return F.when(args[0].between(low, high), F.round(args[0], digits))
 
 
@@ -145,7 +145,7 @@ def _cast(node: Node, args: list[Column]) -> Column:
     if (source, node.type) == ("double", "timestamp"):  # and times out of range for the last there is
         return F.when(_in_bigint(column * 1e6), column.try_cast("timestamp")).cast(kind)
     if (source, node.type) == ("bigint", "timestamp"):
-        limit = _LARGEST // 1_000_000
+        limit = _MAX_BIGINT // 1_000_000
         return F.when(column.between(-limit, limit), column.try_cast("timestamp")).cast(kind)
     if (source, node.args[0].tz) == ("timestamp", None) and node.type in ("bigint", "double"):
         return column.cast("timestamp").cast(kind)

@@ -13,31 +13,33 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from weft.engine.changes import Answering, Changes
-from weft.engine.manifest import Layer, Manifest
-from weft.engine.partial import Seen
-from weft.engine.store import SliceStore
-from weft.engine.versions import Version
-from weft.engine.watermark import UNREAD, StepClock, TimeRules, flush_remark
 from weft.errors import JobError, WeftError
-from weft.progress import Progress
-from weft.sinks import Sink
-from weft.spark.inputs import NoRows
-from weft.spark.job import Outcome, one_task
-from weft.spark.progress import measured
-from weft.spark.sources import Part
-from weft.spark.step import Saved
+from weft.io.sinks import Sink
+from weft.operators.times import Seen
+from weft.operators.watermark import UNREAD_REMARK, StepClock, TimeRules, flush_remark
+from weft.runner.changes import Answering, Changes
+from weft.runner.clock import wall_clock
+from weft.runner.progress import Progress
+from weft.spark.inputs import NoRows, one_task
+from weft.spark.outcome import Outcome
+from weft.spark.progress import StepRecord, measured
+from weft.spark.sources import BatchPart
+from weft.spark.step import StateReference
+from weft.store.manifest import Layer, Manifest
+from weft.store.slice_store import SliceStore
+from weft.store.versions import Version
 
-REMEMBERED = 64
+MAX_TOKENS = 64
+"""Tokens of recent steps by which workers know how old a state is."""
 
 
 class Versioned(Answering, Protocol):
-    """What runs: a program of some queries."""
+    """A program of queries that runs."""
 
     @property
     def version(self) -> int:
@@ -56,8 +58,16 @@ class Stopped(Exception):
     """Raised instead of making a step once the stream has been stopped, so that Spark keeps its batch."""
 
 
-class Committing(ABC, Generic[P]):
-    """The steps of one stream over one checkpoint; ``stream`` is its name for the sink.
+class Delivery(NamedTuple):
+    """Delivery of results to a sink, which knows the stream by name, and of late rows to another."""
+
+    sink: Sink
+    stream: str
+    late: Sink | None = None
+
+
+class StepDriver(ABC, Generic[P]):
+    """The steps of one stream over one checkpoint.
 
     ``base`` are the queries that the run was started with. ``lateness`` may be set at any time, and holds
     from the next step on.
@@ -68,14 +78,14 @@ class Committing(ABC, Generic[P]):
         spark: SparkSession,
         registry: Changes[Any, P, Any],
         store: SliceStore,
-        sink: Sink,
+        delivery: Delivery,
         rules: TimeRules,
-        stream: str,
         buckets: int,
         base: tuple[Any, ...],
     ) -> None:
-        self.spark, self.store, self.sink, self.registry = spark, store, sink, registry
-        self.stream, self.buckets, self.base = stream, buckets, base
+        self.spark, self.store, self.registry = spark, store, registry
+        self.sink, self.stream, self.late = delivery
+        self.buckets, self.base = buckets, base
         self.stopped = False
         self._lock = threading.Lock()
         self._session = spark.newSession()
@@ -87,21 +97,21 @@ class Committing(ABC, Generic[P]):
         if self._written is not None and self._written.base_lateness == rules.lateness:
             # What was set while it ran holds on, unless it is now started with another.
             self.lateness = self._written.lateness
-        self._carry(registry.program)
+        self._ship(registry.program)
 
     @property
     def program(self) -> P:
-        """What runs."""
+        """The queries that run, compiled."""
         return self.registry.program
 
     @property
     @abstractmethod
     def cost(self) -> float:
-        """What the plan of the queries should cost."""
+        """Cost of the plan of the queries."""
 
     @abstractmethod
-    def _fold(self, last: Manifest | None, version: int) -> P | None:
-        """The changes asked for since the last step as a new program; None without any."""
+    def _apply(self, last: Manifest | None, version: int) -> P | None:
+        """Return a new program with the changes that are pending; None without any."""
 
     @abstractmethod
     def _renumbered(self, program: P, version: int) -> P:
@@ -109,21 +119,21 @@ class Committing(ABC, Generic[P]):
 
     @abstractmethod
     def _version(self, program: P, seq: int) -> Version:
-        """What is written down of a program that steps from this one on are made with."""
+        """Return the version to write down of a program that steps from this one on are made with."""
 
     @abstractmethod
     def _is_laid_out(self, written: Version) -> bool:
-        """Whether state looks as it did when a version was written."""
+        """Return whether state is laid out as it was when a version was written."""
 
     @abstractmethod
     def _base(self, written: Version) -> tuple[Any, ...]:
         """The queries that the run was started with that wrote a version."""
 
     @abstractmethod
-    def _closing(self, last: Manifest | None, everything: bool) -> int | None:
+    def _closing(self, last: Manifest | None, at_end: bool) -> int | None:
         """The watermark that answers all that waits; it never goes back. None where there was no row.
 
-        ``everything`` is for a run after which none goes on: rows ahead of the clock are answered, too.
+        ``at_end`` is for a run after which none goes on: rows ahead of the clock are answered, too.
         """
 
     @abstractmethod
@@ -132,11 +142,11 @@ class Committing(ABC, Generic[P]):
 
     @abstractmethod
     def _run(
-        self, frame: DataFrame, input: Any, saved: Saved, clock: StepClock, until: int | None
+        self, frame: DataFrame, rows: Any, saved: StateReference, clock: StepClock, until: int | None
     ) -> Outcome:
         """Run the job of a step; ``until``, where given, is the watermark after it whatever the rows say."""
 
-    def batch(self, batch_id: int, part: Part[P]) -> Progress | None:
+    def batch(self, batch_id: int, part: BatchPart[P]) -> Progress | None:
         """Make a step of one of Spark's batches, or of a part of it, unless the batch has been committed."""
         with self._lock:
             if self.stopped:
@@ -145,21 +155,21 @@ class Committing(ABC, Generic[P]):
                 return None
             return self._make("batch", batch_id, part)
 
-    def flush(self, everything: bool = False) -> Progress | None:
+    def flush(self, at_end: bool = False) -> Progress | None:
         """Answer all that the rows so far can be answered with; None where nothing waits.
 
-        ``everything`` is for a run after which none goes on, and which loses nothing by answering windows
+        ``at_end`` is for a run after which none goes on, and which loses nothing by answering windows
         that are far ahead.
         """
         with self._lock:
             if self.stopped:
                 raise Stopped
             last = self.store.last
-            until = self._closing(last, everything)
+            until = self._closing(last, at_end)
             if last is None or until is None or until == last.watermark:
                 return None
-            nothing: Part[P] = Part(lambda _: (one_task(self._session), NoRows(), ()), last.taken)
-            return self._make("flush", last.batch_id, nothing, everything)
+            empty: BatchPart[P] = BatchPart(lambda _: (one_task(self._session), NoRows(), ()), last.taken)
+            return self._make("flush", last.batch_id, empty, at_end)
 
     def stop(self) -> None:
         """Make no step after the one that is being made."""
@@ -172,7 +182,7 @@ class Committing(ABC, Generic[P]):
         self.sink.close()
 
     def _change(self, seq: int) -> None:
-        """Take the changes asked for, and write down what the step is made with, unless that was done.
+        """Apply the pending changes, and write down what the step is made with, unless that was done.
 
         Where queries have failed, the step is being made, and is written down anew without them.
         """
@@ -180,47 +190,48 @@ class Committing(ABC, Generic[P]):
         settled = written is not None and written.seq == seq
         if not failing:
             self._lateness = written.lateness if written is not None and settled else self.lateness
-        folded = self._fold(self.store.last, self._next_version) if failing or not settled else None
-        if failing and folded is None:
+        changed = self._apply(self.store.last, self._next_version) if failing or not settled else None
+        if failing and changed is None:
             raise JobError("the queries that are left cannot be planned without those that have failed")
-        if folded is None and written is not None and self._is_as_written(written, settled):
+        if changed is None and written is not None and self._is_as_written(written, settled):
             return
-        program = self._renumbered(self.program, self._next_version) if folded is None else folded
+        program = self._renumbered(self.program, self._next_version) if changed is None else changed
         self._written = self._version(program, seq)
         self.store.write_version(self._written)
         self._next_version += 1
-        self._carry(program)
-        self.registry.commit(program)
+        self._ship(program)
+        self.registry.confirm(program)
 
     def _is_as_written(self, written: Version, settled: bool) -> bool:
-        """Whether nothing has changed; what the run was started with may have, for the step after."""
+        """Return whether nothing has changed; what the run was started with may have, for the step after."""
         given = (self.base, self._lateness, self._base_lateness)
         before = (self._base(written), written.lateness, written.base_lateness)
         return self._is_laid_out(written) and (settled or given == before)
 
-    def _carry(self, program: P) -> None:
-        """Make ready for steps of a program: tell the sink of its queries.
-
-        What is known of them is not worked out again.
-        """
-        known = self._schemas
+    def _ship(self, program: P) -> None:
+        """Make ready for steps of a program: open the sink for its queries; schemas are worked out once."""
+        before = self._schemas
         self._schemas = {
-            q.name: known[q.name]
-            if q.name in known and known[q.name][0] is q
+            q.name: before[q.name]
+            if q.name in before and before[q.name][0] is q
             else (q, program.result_schema(q.name))
             for q in program.queries
         }
         self.sink.open({name: schema for name, (_, schema) in self._schemas.items()}, self.stream)
 
-    def _make(self, kind: str, batch_id: int, part: Part[P], everything: bool = False) -> Progress:
+    def _make(self, kind: str, batch_id: int, part: BatchPart[P], at_end: bool = False) -> Progress:
+        """Make one step: changes taken, job run, results delivered, manifest published; return its progress.
+
+        Where queries fail in it, the job is run again without them.
+        """
         began = time.perf_counter()
         last = self.store.last
         seq = last.seq + 1 if last else 1
         flushed = kind == "flush"
         while True:
             self._change(seq)
-            frame, input, skipped = part.rows(self.program)
-            saved = Saved(
+            frame, rows, skipped = part.rows(self.program)
+            saved = StateReference(
                 place=self.store.place,
                 seq=seq,
                 token=uuid.uuid4().hex[:12],
@@ -228,9 +239,9 @@ class Committing(ABC, Generic[P]):
                 layers=self._layers(last) if last else (),
                 history=dict(self._history),
             )
-            clock, until = self._clock(seq), self._closing(last, everything) if flushed else None
+            clock, until = self._clock(seq), self._closing(last, at_end) if flushed else None
             listed = time.perf_counter()
-            outcome = self._run(frame, input, saved, clock, until)
+            outcome = self._run(frame, rows, saved, clock, until)
             ran = time.perf_counter()
             if not outcome.failed:
                 break
@@ -240,49 +251,50 @@ class Committing(ABC, Generic[P]):
         delivered = time.perf_counter()
         self._publish(outcome, saved, kind, batch_id, part.taken)
         done = time.perf_counter()
-        return measured(
-            outcome,
+        record = StepRecord(
+            kind=kind,
+            seq=saved.seq,
+            batch_id=batch_id,
             version=self.program.version,
             queries=len(self.program.queries),
             cost=self.cost,
-            seq=saved.seq,
-            batch_id=batch_id,
-            kind=kind,
-            seconds=done - began,
-            laps={
-                "list": listed - began,
-                "job": ran - listed,
-                "sink": delivered - ran,
-                "commit": done - delivered,
-            },
             skipped=skipped,
-            remark=self._remark(outcome, flushed, everything),
             failed={name: failure.message for name, failure in self.registry.failed.items()},
+            remark=self._remark(outcome, flushed, at_end),
         )
+        laps = {
+            "list": listed - began,
+            "job": ran - listed,
+            "sink": delivered - ran,
+            "commit": done - delivered,
+        }
+        return measured(outcome, record, done - began, laps)
 
     def _clock(self, seq: int) -> StepClock:
-        """What a step decides time by: where that depends on when it is made, as its first attempt had it."""
+        """Return a step's clock: where that depends on when it is made, the clock of its first attempt."""
         last = self.store.last
         now, rules = 0, replace(self.rules, lateness=self._lateness)
         if rules.needs_clock:
             first = self.store.write_clock(
-                seq, {"now": round(time.time() * 1e6), "max_ahead": rules.max_ahead, "idle": rules.idle}
+                seq, {"now": round(wall_clock() * 1e6), "max_ahead": rules.max_ahead, "idle": rules.idle}
             )
             now, rules = first["now"], replace(rules, max_ahead=first["max_ahead"], idle=first["idle"])
         if last is None:
             return StepClock(rules, now)
         return StepClock(rules, now, last.watermark, last.seen.get("latest", {}), last.heard)
 
-    def _remark(self, outcome: Outcome, flushed: bool, everything: bool) -> str:
-        """What a person should know of a step."""
+    def _remark(self, outcome: Outcome, flushed: bool, at_end: bool) -> str:
+        """Return a remark on a step for people."""
         if flushed:
-            return "" if everything else flush_remark(outcome.watermark)
-        return UNREAD if self._lateness is None else ""
+            return "" if at_end else flush_remark(outcome.watermark)
+        return UNREAD_REMARK if self._lateness is None else ""
 
     def _deliver(self, outcome: Outcome, seq: int) -> None:
         deliver_to(self.sink, outcome.results, seq)
 
-    def _publish(self, outcome: Outcome, saved: Saved, kind: str, batch_id: int, taken: int | None) -> None:
+    def _publish(
+        self, outcome: Outcome, saved: StateReference, kind: str, batch_id: int, taken: int | None
+    ) -> None:
         last = self.store.last
         before = Seen(**last.seen) if last else Seen()  # type: ignore[arg-type]
         self.store.publish(
@@ -302,7 +314,7 @@ class Committing(ABC, Generic[P]):
             )
         )
         self._history[saved.token] = saved.seq
-        while len(self._history) > REMEMBERED:
+        while len(self._history) > MAX_TOKENS:
             del self._history[next(iter(self._history))]
 
     def _layers_of(self, outcome: Outcome) -> tuple[tuple[Layer, ...], ...]:

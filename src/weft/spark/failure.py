@@ -12,13 +12,13 @@ from pyspark.errors import PySparkException
 from weft import errors
 from weft.errors import CheckpointError, JobError, WeftError
 
-_RAISED = re.compile(r"weft\.errors\.(\w+): (.+)")
+_RAISED_ERROR = re.compile(r"weft\.errors\.(\w+): (.+)")
 _CAUSES = re.compile(r"^(?:Caused by: )?(?:[\w.$]+(?:Exception|Error)): (.+)$", re.MULTILINE)
 
 
 @contextmanager
 def surfaced() -> Iterator[None]:
-    """In the block, errors of Spark come out as errors of weft."""
+    """Raise errors of Spark in the block as errors of weft."""
     try:
         yield
     except (PySparkException, Py4JError, ConnectionError) as error:
@@ -26,7 +26,7 @@ def surfaced() -> Iterator[None]:
 
 
 def translated(error: BaseException) -> WeftError:
-    """What went wrong, without the wrapping of Spark and py4j.
+    """Return the error of weft behind the wrapping of Spark and py4j.
 
     >>> translated(Py4JError("Traceback ...\\nweft.errors.QueryError: query 'q': no\\n at org.apache..."))
     QueryError("query 'q': no")
@@ -35,13 +35,13 @@ def translated(error: BaseException) -> WeftError:
         return error
     if is_jvm_gone(error):
         return JobError(
-            "the Java process of Spark has ended (killed, or out of memory: its log says so); start the "
+            "the Java process of Spark has ended (killed, or out of memory: see its log); start the "
             "program again: a stream with a checkpoint goes on where it was"
         )
     if not isinstance(error, PySparkException | Py4JError):
         return JobError(f"{type(error).__name__}: {error}")
     text = str(error)
-    raised = _RAISED.findall(text)
+    raised = _RAISED_ERROR.findall(text)
     if raised:
         name, message = raised[-1]
         kind = getattr(errors, name, JobError)
@@ -67,5 +67,5 @@ def translated(error: BaseException) -> WeftError:
 
 
 def is_jvm_gone(error: BaseException) -> bool:
-    """Whether an error says that there is no Java process any more to talk to."""
+    """Return whether an error says that there is no Java process any more to talk to."""
     return isinstance(error, Py4JNetworkError | ConnectionError)

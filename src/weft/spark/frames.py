@@ -23,14 +23,14 @@ class Frames(Mapping[str, DataFrame]):
         collect: Callable[[], dict[str, pa.Table]],
     ) -> None:
         self._make, self._names, self._collect = make, names, collect
-        self._made: dict[str, DataFrame] = {}
+        self._frames: dict[str, DataFrame] = {}
 
     def __getitem__(self, name: str) -> DataFrame:
         if name not in self._names:
             raise KeyError(name)
-        if name not in self._made:
-            self._made[name] = self._make(name)
-        return self._made[name]
+        if name not in self._frames:
+            self._frames[name] = self._make(name)
+        return self._frames[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)

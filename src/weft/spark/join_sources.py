@@ -11,16 +11,16 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, lit
 
-from weft.engine.store import SliceStore
 from weft.errors import JobError
-from weft.files import Chunk, Files, Split
-from weft.files.chunk import regroup
-from weft.joins.state import Joins
+from weft.io.files import Chunk, Files, FileSplit
+from weft.io.files.chunk import regroup
+from weft.operators.joins.state import Joins
 from weft.spark.batch_files import ByStream, settle
 from weft.spark.failure import surfaced
-from weft.spark.job import one_task
+from weft.spark.inputs import one_task
 from weft.spark.join_tasks import JoinInput
-from weft.spark.sources import ALL, NAMES, Batches, Part, in_order, names_of
+from weft.spark.sources import NAMES, UNLIMITED_FILES, Batches, BatchPart, in_order, names_of
+from weft.store.slice_store import SliceStore
 
 
 @dataclass(frozen=True)
@@ -35,15 +35,15 @@ class StreamRows:
         self, batches: Iterator[pa.RecordBatch], task: int, joins: Joins
     ) -> Iterator[tuple[str, Chunk]]:
         """The rows of each stream; a task has mostly those of one."""
-        found: dict[str, list[Chunk]] = {stream: [] for stream in joins.streams}
+        by_stream: dict[str, list[Chunk]] = {stream: [] for stream in joins.streams}
         for batch in batches:
             for stream, schema in joins.schemas.items():
-                mine = batch.filter(pc.equal(batch.column("tag"), self.tags[stream]))
-                if mine.num_rows:
-                    columns = [mine.column(self.columns[stream][name]) for name in schema.names]
+                rows = batch.filter(pc.equal(batch.column("tag"), self.tags[stream]))
+                if rows.num_rows:
+                    columns = [rows.column(self.columns[stream][name]) for name in schema.names]
                     table = pa.Table.from_arrays(columns, names=schema.names).cast(schema)
-                    found[stream].append(Chunk(table))
-        for stream, chunks in found.items():
+                    by_stream[stream].append(Chunk(table))
+        for stream, chunks in by_stream.items():
             yield from ((stream, chunk) for chunk in regroup(chunks))
 
 
@@ -52,12 +52,12 @@ class StreamFiles:
     """Rows of files; ``shares`` has, for each task, a stream and the splits of its files."""
 
     files: Mapping[str, Files]
-    shares: Sequence[tuple[str, Sequence[Split]]]
+    shares: Sequence[tuple[str, Sequence[FileSplit]]]
 
     def chunks(
         self, batches: Iterator[pa.RecordBatch], task: int, joins: Joins
     ) -> Iterator[tuple[str, Chunk]]:
-        """What is in this task's share of the files."""
+        """Read this task's share of the files."""
         for _ in batches:
             pass
         if task < len(self.shares):
@@ -82,14 +82,14 @@ class FrameStreams:
         with surfaced():
             self.frame = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), tagged)
 
-    def parts(self, batch: DataFrame, batch_id: int, store: SliceStore) -> Iterator[Part[Joins]]:
+    def parts(self, batch: DataFrame, batch_id: int, store: SliceStore) -> Iterator[BatchPart[Joins]]:
         """The rows and columns of the batch that are read."""
-        yield Part(lambda joins: self._rows(batch, joins))
+        yield BatchPart(lambda joins: self._rows(batch, joins))
 
     def _rows(self, batch: DataFrame, joins: Joins) -> tuple[DataFrame, JoinInput, tuple[str, ...]]:
         read = [self.columns[s][name] for s, schema in joins.schemas.items() for name in schema.names]
-        mine = batch.where(col("tag").isin([self.tags[stream] for stream in joins.streams]))
-        return mine.select("tag", *read), StreamRows(self.tags, self.columns), ()
+        rows = batch.where(col("tag").isin([self.tags[stream] for stream in joins.streams]))
+        return rows.select("tag", *read), StreamRows(self.tags, self.columns), ()
 
 
 class FilesStreams:
@@ -104,45 +104,45 @@ class FilesStreams:
         ]
         self.frame = reduce(DataFrame.union, names)
 
-    def parts(self, batch: DataFrame, batch_id: int, store: SliceStore) -> Iterator[Part[Joins]]:
+    def parts(self, batch: DataFrame, batch_id: int, store: SliceStore) -> Iterator[BatchPart[Joins]]:
         """The batch's files: of each stream as many at once as there may be."""
         rows, taken = batch.collect(), store.taken(batch_id)
-        found: ByStream = {
+        listed: ByStream = {
             stream: in_order(files, [row for row in rows if row.tag == self.tags[stream]])
             for stream, files in self.files.items()
         }
-        if taken or self._rounds(found) > 1:
-            found = settle(store, batch_id, found)
-        rounds = self._rounds(found)
+        if taken or self._rounds(listed) > 1:
+            listed = settle(store, batch_id, listed)
+        rounds = self._rounds(listed)
         for number in range(taken, rounds):
-            now = {s: files[number * self._most(s) :][: self._most(s)] for s, files in found.items()}
-            yield Part(partial(self._rows, batch, now), None if number + 1 == rounds else number + 1)
+            now = {s: files[number * self._most(s) :][: self._most(s)] for s, files in listed.items()}
+            yield BatchPart(partial(self._rows, batch, now), None if number + 1 == rounds else number + 1)
 
     def _most(self, stream: str) -> int:
-        return self.files[stream].max_files_per_batch or ALL
+        return self.files[stream].max_files_per_batch or UNLIMITED_FILES
 
-    def _rounds(self, found: ByStream) -> int:
-        return max([1, *(-(-len(files) // self._most(stream)) for stream, files in found.items())])
+    def _rounds(self, listed: ByStream) -> int:
+        return max([1, *(-(-len(files) // self._most(stream)) for stream, files in listed.items())])
 
     def _rows(
-        self, batch: DataFrame, found: ByStream, joins: Joins
+        self, batch: DataFrame, listed: ByStream, joins: Joins
     ) -> tuple[DataFrame, JoinInput, tuple[str, ...]]:
         """The files of streams that are read, shared out to tasks."""
         tasks = self.spark.sparkContext.defaultParallelism
-        shares: list[tuple[str, Sequence[Split]]] = []
+        shares: list[tuple[str, Sequence[FileSplit]]] = []
         skipped: list[str] = []
         for stream in joins.streams:
-            files = [file for file in found[stream] if file.size]
+            files = [file for file in listed[stream] if file.size]
             if files:
-                mine, left_out = self.files[stream].splits(files, tasks)
-                shares += [(stream, share) for share in mine]
+                splits, left_out = self.files[stream].splits(files, tasks)
+                shares += [(stream, share) for share in splits]
                 skipped += left_out
-        input = StreamFiles(self.files, shares)
-        return one_task(batch.sparkSession, max(1, len(shares))), input, tuple(skipped)
+        frame = one_task(batch.sparkSession, max(1, len(shares)))
+        return frame, StreamFiles(self.files, shares), tuple(skipped)
 
 
 def batches_of(sources: Mapping[str, DataFrame | Files], spark: SparkSession) -> Batches[Joins]:
-    """What drives all streams."""
+    """Make the one source of batches that drives all streams."""
     frames = {s: f for s, f in sources.items() if isinstance(f, DataFrame)}
     files = {s: f for s, f in sources.items() if isinstance(f, Files)}
     if frames and files:

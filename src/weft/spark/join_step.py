@@ -1,17 +1,18 @@
-"""What one job of joins is asked to do, and the state that a task of it begins with."""
+"""One job of joins as its tasks receive it, and the state that a task begins with."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from weft.engine.partial import Seen
-from weft.engine.watermark import StepClock, without_silent
-from weft.joins.multiway.join import MultiwayJoin
-from weft.joins.multiway.orders import Orders
-from weft.joins.state import Joins, JoinState, Marks
+from weft.operators.joins.multiway.join import MultiwayJoin
+from weft.operators.joins.state import Joins, JoinState, Marks
+from weft.operators.times import Seen
+from weft.operators.watermark import StepClock, without_silent
+from weft.planning.joins.orders import Orders
 from weft.spark import cache
-from weft.spark.step import Saved
+from weft.spark.step import StateReference
+from weft.store.join_layers import catch_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class JoinStep:
     results: int | None
     clock: StepClock
     until: int | None
-    saved: Saved
+    saved: StateReference
     orders: tuple[Orders | None, ...] = ()
     idle: int | None = None
 
@@ -45,20 +46,20 @@ class JoinStep:
         return without_silent(after, self.heard_after(seen), self.clock.now, self.idle)
 
     def heard_after(self, seen: Mapping[str, Seen]) -> dict[str, int]:
-        """When each stream was last heard of, once these rows are in."""
-        return self.clock.heard_after({stream: 0 for stream, some in seen.items() if some.rows})
+        """Return the times at which each stream was last heard of, once these rows are in."""
+        return self.clock.heard_after({stream: 0 for stream, counts in seen.items() if counts.rows})
 
 
 def state_of(joins: Joins, step: JoinStep, bucket: int) -> tuple[JoinState, str]:
-    """A bucket's state after the last step, and how it was had."""
-    state, newer, how = cache.find(step.saved, bucket)
+    """Return a bucket's state after the last step, and its source."""
+    state, missing, source = cache.look_up(step.saved, bucket)
     if state is None:
         state = JoinState(joins, bucket)
     elif state.joins.version != joins.version:
-        state = state.moved(joins, step.marks)
-    if how != "held":
-        state.catch_up(step.saved.place, newer, step.marks)
+        state = state.carried_over(joins, step.marks)
+    if source != "held":
+        catch_up(state, step.saved.place, missing, step.marks)
     for chain, orders in zip(state.chains, step.orders):
         if isinstance(chain, MultiwayJoin) and orders is not None:
             chain.orders, chain.work = orders, {}
-    return state, how
+    return state, source

@@ -11,38 +11,40 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from weft.engine.final import closing_time
-from weft.engine.manifest import Layer, Manifest
-from weft.engine.partial import Seen
-from weft.engine.versions import Version
-from weft.engine.watermark import StepClock
-from weft.joins.adapt import Watch, better_ends
-from weft.joins.live import JoinRegistry, Moment
-from weft.joins.member import Key
-from weft.joins.multiway.book import OrderBook
-from weft.joins.rates import Rates
-from weft.joins.shape import mem_opt
-from weft.joins.state import Joins
-from weft.query import RESULT_TIME, JoinQuery
-from weft.query_json import join_from_dict
-from weft.spark.committing import Committing
+from weft.model.as_data import join_from_dict
+from weft.model.join import RESULT_TIME, JoinQuery
+from weft.operators.joins.adapt import RateMeter, better_ends
+from weft.operators.joins.compile import StreamPosition
+from weft.operators.joins.multiway.order_statistics import OrderStatistics
+from weft.operators.joins.state import Joins
+from weft.operators.times import Seen
+from weft.operators.watermark import StepClock
+from weft.operators.windows.answer import closing_time
+from weft.planning.joins.member import Key
+from weft.planning.joins.rates import Rates
+from weft.planning.joins.shape import mem_opt
+from weft.runner.join_registry import JoinRegistry
+from weft.spark.committing import StepDriver
 from weft.spark.failure import surfaced
-from weft.spark.inputs import NoRows
-from weft.spark.job import Outcome, Task, one_task, outcome_of
+from weft.spark.inputs import NoRows, one_task
+from weft.spark.job import Task
 from weft.spark.join_step import JoinStep
-from weft.spark.join_tasks import PASSED, JoinBucketTask, JoinMapTask, ResultsTask, passed
+from weft.spark.join_tasks import PASSED_NOTE_TAG, JoinBucketTask, JoinMapTask, ResultsTask, passed
+from weft.spark.outcome import Outcome, outcome_of
 from weft.spark.payload import ROWS, Parcel, from_batches
 from weft.spark.ring_tasks import RoundTask
 from weft.spark.session import shipping
-from weft.spark.step import Carried, Saved, Step
+from weft.spark.step import ShippedProgram, StateReference, Step
 from weft.spark.steps import layers_for
 from weft.spark.tasks import BucketTask
+from weft.store.manifest import Layer, Manifest
+from weft.store.versions import Version
 
 RESULTS = ""
 """Where the watermark of the joins' results is among those of the streams."""
 
 
-class JoinSteps(Committing[Joins]):
+class JoinSteps(StepDriver[Joins]):
     """The steps of joins, which come and go. Layers are those of the joins, then those of queries over
     their results, if there are any."""
 
@@ -53,15 +55,15 @@ class JoinSteps(Committing[Joins]):
     cost = 0.0  # the rates of the streams are not known
 
     @cached_property
-    def book(self) -> OrderBook:
+    def order_statistics(self) -> OrderStatistics:
         """The join orders of joins of more than two streams."""
-        return OrderBook()
+        return OrderStatistics()
 
-    def _fold(self, last: Manifest | None, version: int) -> Joins | None:
-        rates = {watch.members[0].key: watch.rates for watch in self._watches}
-        known = {key: rate for key, rate in rates.items() if rate is not None}
-        changed = self.registry.fold(_moment(last), version, known)
-        return changed or self._sliced_anew(known, version)
+    def _apply(self, last: Manifest | None, version: int) -> Joins | None:
+        measured = {meter.members[0].key: meter.rates for meter in self._meters}
+        rates = {key: rate for key, rate in measured.items() if rate is not None}
+        changed = self.registry.apply(_position(last), version, rates)
+        return changed or self._sliced_anew(rates, version)
 
     def _sliced_anew(self, rates: Mapping[Key, Rates], version: int) -> Joins | None:
         """The same joins in other slices, where the rates make those clearly cheaper; else None."""
@@ -72,7 +74,7 @@ class JoinSteps(Committing[Joins]):
                 better = mem_opt(program.members)
             elif rate is not None:
                 better = better_ends(program.members, now, rate, streams.shape, streams.costs)
-                self._watches[number] = Watch(program.members)
+                self._meters[number] = RateMeter(program.members)
             ends.append(now if better is None else better)
         if ends == [[list(side) for side in now] for now in joins.ends]:
             return None
@@ -97,14 +99,14 @@ class JoinSteps(Committing[Joins]):
     def _base(self, written: Version) -> tuple[JoinQuery, ...]:
         return () if written.joins is None else tuple(map(join_from_dict, written.joins["base"]))
 
-    def _carry(self, program: Joins) -> None:
-        super()._carry(program)
-        self._carried, self._results = Carried(program), Carried(program.results)
-        self._watches = [Watch(each.members) for each in program.programs]
+    def _ship(self, program: Joins) -> None:
+        super()._ship(program)
+        self._shipped, self._shipped_results = ShippedProgram(program), ShippedProgram(program.results)
+        self._meters = [RateMeter(join.members) for join in program.programs]
 
-    def _closing(self, last: Manifest | None, everything: bool) -> int | None:
+    def _closing(self, last: Manifest | None, at_end: bool) -> int | None:
         """After all rows so far: no result waits for a stream that is behind."""
-        latest = None if last is None else last.latest(everything)
+        latest = None if last is None else last.latest(at_end)
         if last is None or latest is None:
             return None
         known = [mark for stream, mark in last.watermarks.items() if stream != RESULTS and mark is not None]
@@ -116,21 +118,23 @@ class JoinSteps(Committing[Joins]):
         return (*last.layers[: self.buckets], *results)
 
     def _run(
-        self, frame: DataFrame, input: Any, saved: Saved, clock: StepClock, until: int | None
+        self, frame: DataFrame, rows: Any, saved: StateReference, clock: StepClock, until: int | None
     ) -> Outcome:
-        at = _moment(self.store.last)
+        """Run the step's Spark job: map tasks, a stage for each round, bucket tasks, and, where results are
+        aggregated, one more for these."""
+        at = _position(self.store.last)
         marks = {stream: at.marks.get(stream) for stream in self.program.streams}
         joined = replace(saved, layers=saved.layers[: self.buckets])
-        orders = self.book.orders(self.program.programs)
+        orders = self.order_statistics.orders(self.program.programs)
         # A stream that has never sent a row is silent since the first step.
         clock = replace(clock, heard={**dict.fromkeys(marks, clock.now), **clock.heard})
         step = JoinStep(self.buckets, marks, at.results, clock, until, joined, orders, self.idle)
-        tasks: list[Task] = [RoundTask(self._carried, step, n) for n in range(self.program.rounds - 1)]
-        tasks.append(JoinBucketTask(self._carried, step))
+        tasks: list[Task] = [RoundTask(self._shipped, step, n) for n in range(self.program.rounds - 1)]
+        tasks.append(JoinBucketTask(self._shipped, step))
         if self.program.results.entries:
             tasks.append(ResultsTask(self._answering(saved, at, until)))
         with surfaced(), shipping(frame.sparkSession):
-            job = frame.mapInArrow(JoinMapTask(self._carried, step, input), ROWS)
+            job = frame.mapInArrow(JoinMapTask(self._shipped, step, rows), ROWS)
             for task in tasks:
                 job = job.repartitionById(self.buckets, "bucket").mapInArrow(task, ROWS)
             parcels = list(from_batches([job.toArrow()]))
@@ -138,42 +142,44 @@ class JoinSteps(Committing[Joins]):
             return self._run(one_task(frame.sparkSession), NoRows(), saved, clock, until)
         return self._outcome(parcels, at)
 
-    def _answering(self, saved: Saved, at: Moment, until: int | None) -> BucketTask:
+    def _answering(self, saved: StateReference, at: StreamPosition, until: int | None) -> BucketTask:
         """The task that answers the queries over results, whose watermark is that of all streams."""
         if until is not None:
             # Results are no later than the rows that they are of, which are before the mark.
             until = closing_time(self.program.results, until - 1)
             until = until if at.results is None else max(until, at.results)
-        mine = replace(saved, layers=saved.layers[self.buckets :], about="results")
+        own = replace(saved, layers=saved.layers[self.buckets :], about="results")
         clock = StepClock(watermark=at.results)
-        return BucketTask(self._results, Step(self.buckets, clock, until, mine))
+        return BucketTask(self._shipped_results, Step(self.buckets, clock, until, own))
 
-    def _outcome(self, parcels: Sequence[Parcel], at: Moment) -> Outcome:
-        """What joins gave, and what the queries over their results answered."""
-        answered = [p for p in parcels if p.tag > PASSED]
+    def _outcome(self, parcels: Sequence[Parcel], at: StreamPosition) -> Outcome:
+        """Read the results of joins, and the answers of the queries over them."""
+        answered = [p for p in parcels if p.tag > PASSED_NOTE_TAG]
         aggregated = bool(self.program.results.entries)
         over = outcome_of(answered, self.program.results.queries) if aggregated else None
         if over is not None and over.failed:
             return over
-        own = [passed(p) for p in parcels if p.tag <= PASSED] if aggregated else answered
-        found = outcome_of(own, self.program.queries)
-        bad = Seen(bad=sum(report["bad"] for report in found.reports))
+        own = [passed(p) for p in parcels if p.tag <= PASSED_NOTE_TAG] if aggregated else answered
+        joined = outcome_of(own, self.program.queries)
+        bad = Seen(bad=sum(report["bad"] for report in joined.reports))
         if self.program.rounds > 1:
-            bad += Seen(bad=sum(report["round_bad"] for report in found.reports))
-            self.book.learn(self.program.programs, found.reports)
-        for number, watch in enumerate(self._watches):
-            for said in found.reports[0]["came"]:
-                watch.add(said[number], 0, 0)
-            pairs = [report["pairs"][number] for report in found.reports]
-            watch.add({"sides": ()}, sum(near for near, _ in pairs), sum(joined for _, joined in pairs))
-        results = {name: _in_order(table) for name, table in found.results.items()}
-        marks, reports, seen = {**found.watermarks, RESULTS: at.results}, found.reports, found.seen + bad
+            bad += Seen(bad=sum(report["round_bad"] for report in joined.reports))
+            self.order_statistics.learn(self.program.programs, joined.reports)
+        for number, meter in enumerate(self._meters):
+            for counts in joined.reports[0]["came"]:
+                meter.add(counts[number], 0, 0)
+            pairs = [report["pairs"][number] for report in joined.reports]
+            meter.add(
+                {"sides": ()}, sum(near for near, _ in pairs), sum(pair_count for _, pair_count in pairs)
+            )
+        results = {name: _in_order(table) for name, table in joined.results.items()}
+        marks, reports, seen = {**joined.watermarks, RESULTS: at.results}, joined.reports, joined.seen + bad
         if over is not None:
             results |= over.results
             marks[RESULTS] = over.watermark
             seen += Seen(late=over.seen.late, bad=over.seen.bad)
             reports = tuple(map(_together, reports, over.reports))
-        return replace(found, results=results, seen=seen, reports=reports, watermarks=marks)
+        return replace(joined, results=results, seen=seen, reports=reports, watermarks=marks)
 
     def _layers_of(self, outcome: Outcome) -> tuple[tuple[Layer, ...], ...]:
         over = [report["over"] for report in outcome.reports if "over" in report]
@@ -183,12 +189,12 @@ class JoinSteps(Committing[Joins]):
         )
 
 
-def _moment(last: Manifest | None) -> Moment:
-    """How far the stream has come."""
+def _position(last: Manifest | None) -> StreamPosition:
+    """Return the position that the stream has come to."""
     if last is None:
-        return Moment()
+        return StreamPosition()
     marks = {stream: mark for stream, mark in last.watermarks.items() if stream != RESULTS}
-    return Moment(last.seen["max_time"], marks, last.watermarks.get(RESULTS))
+    return StreamPosition(last.seen["max_time"], marks, last.watermarks.get(RESULTS))
 
 
 def _together(joined: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:

@@ -7,23 +7,25 @@ from collections.abc import Mapping
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from weft.engine.store import SliceStore
 from weft.errors import CheckpointError, JobError
-from weft.files import Files
-from weft.join_run import time_of
-from weft.joins.live import JoinRegistry, Streams
-from weft.joins.plan import JoinPlan, SharedPlan
-from weft.joins.state import Joins
-from weft.optimize import LivePlanner
-from weft.query import JoinQuery
-from weft.query_json import join_from_dict
-from weft.sinks import CheckingSink, Sink
+from weft.io.files import Files
+from weft.io.sinks import CheckingSink, Sink
+from weft.model.as_data import join_from_dict
+from weft.model.join import JoinQuery
+from weft.model.names import time_of
+from weft.operators.joins.compile import JoinCompiler
+from weft.operators.joins.running_plan import running_plan
+from weft.operators.joins.state import Joins
+from weft.planning.joins.plan import JoinPlan, SharedPlan
+from weft.planning.live import LivePlanner
+from weft.runner.join_registry import JoinRegistry
+from weft.spark.compiling import schema_of
 from weft.spark.join_steps import JoinSteps
-from weft.spark.prepare import schema_of
-from weft.spark.run import Running
+from weft.spark.run import StreamRun
+from weft.store.slice_store import SliceStore
 
 
-class JoinStream(Running[Joins]):
+class JoinStream(StreamRun[Joins]):
     """A stream of joins, and of windowed aggregates of their results."""
 
     _steps: JoinSteps
@@ -36,10 +38,10 @@ class JoinStream(Running[Joins]):
     def plan(self) -> JoinPlan:
         """The chains that run, and the joins of more streams, with what they should cost."""
         joins = self._steps.program
-        return JoinPlan.of(joins.programs, joins.ends, self._steps.book)
+        return running_plan(joins.programs, joins.ends, self._steps.order_statistics)
 
     def explain(self) -> list[SharedPlan]:
-        """What the plan has, one by one."""
+        """Return the chains of the plan, one by one."""
         return list(self.plan.chains)
 
 
@@ -51,14 +53,16 @@ def streams_of(
     buckets: int,
     chain: str | float,
     zone: str,
-) -> Streams:
-    """What joins of these sources are made ready for."""
+) -> JoinCompiler:
+    """Make the compiler of joins over these sources."""
     schemas = {s: _schema(s, source) for s, source in sorted(sources.items())}
     times = {s: time if isinstance(time, str) else time_of(time, s) for s in schemas}
-    return Streams(schemas, times, planner, strict, buckets, chain, zone=zone)
+    return JoinCompiler(schemas, times, planner, strict, buckets, chain, zone=zone)
 
 
-def registry_of(store: SliceStore, streams: Streams, base: tuple[JoinQuery, ...], sink: Sink) -> JoinRegistry:
+def registry_of(
+    store: SliceStore, streams: JoinCompiler, base: tuple[JoinQuery, ...], sink: Sink
+) -> JoinRegistry:
     """The joins that a run begins with, or goes on with over a checkpoint."""
     accept = sink.check if isinstance(sink, CheckingSink) else None
     before = store.version()

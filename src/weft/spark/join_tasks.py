@@ -17,27 +17,29 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from weft.engine.blame import Failed
-from weft.engine.partial import Seen, partial
-from weft.engine.sharing import total
-from weft.engine.watermark import ONLY
-from weft.files import Chunk
-from weft.joins.adapt import said_of
-from weft.joins.clock import Timed, admit
-from weft.joins.feeds import feed_rows
-from weft.joins.sliced import Sliced
-from weft.joins.state import PARTS, Joins, add_layer, buckets_of, splits
-from weft.joins.stored import pack_rows
+from weft.io.files import Chunk
+from weft.operators.blame import Failed
+from weft.operators.joins.adapt import rows_report
+from weft.operators.joins.clock import OrderedRows, admit
+from weft.operators.joins.feeds import feed_rows
+from weft.operators.joins.packing import pack_rows
+from weft.operators.joins.sliced import Sliced
+from weft.operators.joins.state import PARTS_PER_CHAIN, Joins, buckets_of, splits
+from weft.operators.times import Seen
+from weft.operators.watermark import SOLE_PARTITION
+from weft.operators.windows.prepare import partial
+from weft.operators.windows.sharing import total
 from weft.spark import cache
 from weft.spark.join_step import JoinStep, state_of
 from weft.spark.payload import NOTE, Parcel, from_batches, note, to_batches, wrap
-from weft.spark.ring_tasks import FLYING, land, ring_report
-from weft.spark.step import Carried
-from weft.spark.tasks import BucketTask, Laps, as_messages, attempt, one_batch, partition, tidy
+from weft.spark.ring_tasks import FIRST_PROBE_TAG, last_round, rounds_report
+from weft.spark.step import ShippedProgram
+from weft.spark.tasks import BucketTask, Stopwatch, as_messages, attempt, one_batch, partition, tidy
+from weft.store.join_layers import add_layer
 
 
 class JoinInput(Protocol):
-    """Where a map task's rows come from."""
+    """The input of a map task."""
 
     def chunks(
         self, batches: Iterator[pa.RecordBatch], task: int, joins: Joins
@@ -50,7 +52,7 @@ class JoinInput(Protocol):
 class JoinMapTask:
     """Rows in, rows made ready out."""
 
-    joins: Carried[Joins]
+    joins: ShippedProgram[Joins]
     step: JoinStep
     input: JoinInput
 
@@ -66,34 +68,36 @@ class JoinMapTask:
         skipped: list[str] = []
         for stream, chunk in self.input.chunks(batches, origin, joins):
             mark, limit = self.step.marks[stream], self.step.clock.limit
-            timed, found = admit(chunk.table, joins.times[stream], mark, limit)
-            seen[stream] += found + Seen(rows=chunk.bad, bad=chunk.bad)
+            timed, counts = admit(chunk.table, joins.times[stream], mark, limit)
+            seen[stream] += counts + Seen(rows=chunk.bad, bad=chunk.bad)
             skipped += chunk.skipped
             for number, side in joins.sides[stream]:
-                yield from self._shares(chains[number], side, timed, number * PARTS + side, origin)
-        said = {
-            "seen": {s: asdict(each) for s, each in seen.items()},
+                yield from self._shares(chains[number], side, timed, number * PARTS_PER_CHAIN + side, origin)
+        report = {
+            "seen": {s: asdict(counts) for s, counts in seen.items()},
             "bad": sum(chain.counts.bad for chain in chains),
-            "came": list(map(said_of, chains)),
+            "came": list(map(rows_report, chains)),
             "skipped": skipped,
             "seconds": time.perf_counter() - began,
         }
         for bucket in range(self.step.buckets):
-            yield note(said, bucket=bucket, origin=origin)
+            yield note(report, bucket=bucket, origin=origin)
 
-    def _shares(self, chain: Sliced[Any], side: int, timed: Timed, tag: int, origin: int) -> Iterator[Parcel]:
+    def _shares(
+        self, chain: Sliced[Any], side: int, timed: OrderedRows, tag: int, origin: int
+    ) -> Iterator[Parcel]:
         """The rows of one side of a chain that each bucket has to see."""
         rows = chain.rows(side, timed)
         if rows is None:
             return
         if not splits(chain.program):
-            packed = pack_rows(rows, chain.signs[side])
+            packed = pack_rows(rows, chain.signatures[side])
             for bucket in range(self.step.buckets):
                 yield from wrap(packed, bucket=bucket, tag=tag, origin=origin)
             return
         homes = buckets_of(chain.program, rows, self.step.buckets)
         for bucket in np.unique(homes).tolist():
-            share = pack_rows(rows.take(np.flatnonzero(homes == bucket)), chain.signs[side])
+            share = pack_rows(rows.take(np.flatnonzero(homes == bucket)), chain.signatures[side])
             yield from wrap(share, bucket=bucket, tag=tag, origin=origin)
 
 
@@ -101,7 +105,7 @@ class JoinMapTask:
 class JoinBucketTask:
     """Rows made ready in, results out; the state is kept in the slice store."""
 
-    joins: Carried[Joins]
+    joins: ShippedProgram[Joins]
     step: JoinStep
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -110,37 +114,40 @@ class JoinBucketTask:
 
     def _parcels(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Parcel]:
         joins, bucket, step = self.joins.unpack(), partition(), self.step
-        laps, saved = Laps(), self.step.saved
+        stopwatch, saved = Stopwatch(), self.step.saved
         # In a fixed order, so that a step made again gives the same results in the same order.
         parcels = sorted(from_batches(batches), key=lambda p: (p.tag, p.origin))
         notes = [p.note for p in parcels if p.tag == NOTE]
         seen = {stream: sum((Seen(**n["seen"][stream]) for n in notes), Seen()) for stream in joins.streams}
         arrived: dict[tuple[int, int], list[pa.RecordBatch]] = {}
         for parcel in parcels:
-            if 0 <= parcel.tag < FLYING:
-                arrived.setdefault(divmod(parcel.tag, PARTS), []).append(one_batch(parcel.table))
+            if 0 <= parcel.tag < FIRST_PROBE_TAG:
+                arrived.setdefault(divmod(parcel.tag, PARTS_PER_CHAIN), []).append(one_batch(parcel.table))
         marks = step.marks_after(seen)
-        laps.lap("gather")
-        state, how = state_of(joins, step, bucket)
-        laps.lap("load")
+        stopwatch.lap("gather")
+        state, source = state_of(joins, step, bucket)
+        stopwatch.lap("load")
         bad = sum(chain.counts.bad for chain in state.chains)
-        pairs = [(chain.counts.near, chain.counts.found) for chain in state.chains]
-        flight = land(parcels, state, joins.rounds) if joins.rounds > 1 else None
-        results, fresh = state.step(arrived, marks, step.buckets, flight)
-        laps.lap("join")
-        known = [mark for mark in marks.values() if mark is not None]
-        now = min(known) if known and len(known) == len(marks) else None
+        pairs = [(chain.counts.near, chain.counts.joined) for chain in state.chains]
+        last = last_round(parcels, state, joins.rounds) if joins.rounds > 1 else None
+        results, fresh = state.step(arrived, marks, step.buckets, last)
+        stopwatch.lap("join")
+        now = (
+            None
+            if None in marks.values()
+            else min((m for m in marks.values() if m is not None), default=None)
+        )
         before = saved.layers[bucket] if saved.layers else ()
         named = (saved.seq, f"{saved.token}-{attempt()}")
         layers = add_layer(saved.place, before, fresh, bucket, named, now, joins)
-        cache.keep(saved, bucket, state)
-        laps.lap("save")
+        cache.save(saved, bucket, state)
+        stopwatch.lap("save")
         report: dict[str, Any] = {
             "seen": asdict(sum(seen.values(), Seen(bad=sum(n["bad"] for n in notes)))),
             "watermark": now,
             "watermarks": marks,
             "heard": step.heard_after(seen),
-            "state": how,
+            "state": source,
             "skipped": [name for n in notes for name in n["skipped"]],
             "choices": [],
             "map": max((n["seconds"] for n in notes), default=0.0),
@@ -148,24 +155,24 @@ class JoinBucketTask:
             "bad": sum(chain.counts.bad for chain in state.chains) - bad,
             "came": [n["came"] for n in notes] if bucket == 0 else [],
             "pairs": [
-                (_all_pairs(chain, chain.counts.near - near, step.buckets), chain.counts.found - found)
+                (_all_pairs(chain, chain.counts.near - near, step.buckets), chain.counts.joined - found)
                 for chain, (near, found) in zip(state.chains, pairs)
             ],
             "rows": state.rows,
             "bytes": state.bytes,
-            "seconds": laps.laps,
+            "seconds": stopwatch.laps,
         }
-        if flight is not None:
-            report |= ring_report(parcels, state)
-        feeds = {id: results.pop(name) for name, id in joins.feeds.items() if name in results}
-        mine = [note(report, bucket=bucket, origin=bucket)]
+        if last is not None:
+            report |= rounds_report(parcels, state)
+        feeds = {feed: results.pop(name) for name, feed in joins.feeds.items() if name in results}
+        parcels = [note(report, bucket=bucket, origin=bucket)]
         for number, query in enumerate(joins.queries):
             if query.name in results:
-                mine += wrap(results[query.name], bucket=bucket, tag=number, origin=bucket)
+                parcels += wrap(results[query.name], bucket=bucket, tag=number, origin=bucket)
         if not joins.results.entries:
-            yield from mine
+            yield from parcels
             return
-        yield from map(passed, mine)
+        yield from map(passed, parcels)
         yield from self._partials(joins, feeds, now, bucket)
 
     def _partials(
@@ -175,14 +182,14 @@ class JoinBucketTask:
         began = time.perf_counter()
         rows = feed_rows(feeds, joins.results.schema)
         failed = None if joins.results.strict else Failed()
-        made = partial(rows, joins.results, self.step.results, self.step.buckets, failed=failed)
-        seen = replace(made.seen, max_time=now, latest={} if now is None else {ONLY: now})
-        said: dict[str, Any] = {"seen": asdict(seen), "skipped": [], "failed": as_messages(failed)}
-        said["choices"] = [asdict(choice) for choice in total(made.choices)]
-        said["seconds"] = time.perf_counter() - began
+        partials = partial(rows, joins.results, self.step.results, self.step.buckets, failed=failed)
+        seen = replace(partials.seen, max_time=now, latest={} if now is None else {SOLE_PARTITION: now})
+        report: dict[str, Any] = {"seen": asdict(seen), "skipped": [], "failed": as_messages(failed)}
+        report["choices"] = [asdict(choice) for choice in total(partials.choices)]
+        report["seconds"] = time.perf_counter() - began
         for to in range(self.step.buckets):
-            yield note(said, bucket=to, origin=bucket)
-        for piece in () if failed else made.pieces:
+            yield note(report, bucket=to, origin=bucket)
+        for piece in () if failed else partials.pieces:
             yield from wrap(piece.table, bucket=piece.bucket, tag=piece.grouping, origin=bucket)
 
 
@@ -200,20 +207,20 @@ class ResultsTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Called by Spark with the parcels of one bucket."""
         parcels = list(from_batches(batches))
-        yield from to_batches(p for p in parcels if p.tag <= PASSED)
-        yield from self.answer(to_batches(p for p in parcels if p.tag > PASSED))
+        yield from to_batches(p for p in parcels if p.tag <= PASSED_NOTE_TAG)
+        yield from self.answer(to_batches(p for p in parcels if p.tag > PASSED_NOTE_TAG))
 
 
-PASSED = -16
+PASSED_NOTE_TAG = -16
 """The tag of a note that passes by; those of results are below it."""
 
 
 def passed(parcel: Parcel) -> Parcel:
-    """A parcel that passes by the tasks behind, and that parcel as it was.
+    """Return a parcel that passes by the tasks behind; of one that does, the parcel as it was.
 
     >>> [passed(Parcel(0, tag, 0, None)).tag for tag in (-1, 0, 1)]
     [-16, -17, -18]
     >>> [passed(passed(Parcel(0, tag, 0, None))).tag for tag in (-1, 0, 1)]
     [-1, 0, 1]
     """
-    return replace(parcel, tag=PASSED - 1 - parcel.tag)
+    return replace(parcel, tag=PASSED_NOTE_TAG - 1 - parcel.tag)

@@ -1,10 +1,10 @@
-"""How many files a step takes, so that it lasts about as long as was asked for."""
+"""The number of files that a step takes, so that it lasts about as long as was asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-FASTEST = 2.0
+MAX_SIZE_FACTOR = 2.0
 """By how much a step may be larger or smaller than the one before, at most."""
 
 
@@ -24,7 +24,7 @@ class Pace:
         self.size: float | None = None
 
     def take(self, sizes: Sequence[int]) -> int:
-        """How many of these files, in this order, the next step takes: one at least."""
+        """Return how many of these files, in this order, the next step takes: one at least."""
         if self.size is None:
             return 1
         total, count = 0, 0
@@ -37,6 +37,6 @@ class Pace:
 
     def learn(self, size: int, seconds: float, full: bool) -> None:
         """Note a step; one that was short because there was no more (not ``full``) says little."""
-        factor = min(max(self.target / max(seconds, 1e-9), 1 / FASTEST), FASTEST)
+        factor = min(max(self.target / max(seconds, 1e-9), 1 / MAX_SIZE_FACTOR), MAX_SIZE_FACTOR)
         if self.size is None or full or factor < 1:
             self.size = max(size, 1) * factor

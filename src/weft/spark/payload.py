@@ -1,9 +1,11 @@
-"""What travels between tasks: rows of numbers and bytes, so that Spark never looks inside.
+"""Parcels that travel between tasks: rows of numbers and bytes, so that Spark never looks inside.
 
 A row is (bucket, tag, origin, payload). A tag from 0 up says that the payload is an Arrow IPC stream, of a
 grouping's partials on the way to the bucket, of a query's results on the way to the driver; so do the tags
-LATE, of late rows, and REJECTED, of those that cannot be read. The tag NOTE says that it is JSON.
-``origin`` is the task that made it.
+LATE_TAG, of late rows, and REJECTED_TAG, of those that cannot be read. The tag NOTE says that it is JSON.
+``origin`` is the task that made it. Joins have tags of their own, too: in ``ring_tasks`` those of rounds and
+WORK_TAG, a note (with the number of REJECTED_TAG, which joins do not send), in ``join_tasks`` those of
+parcels that pass by.
 """
 
 from __future__ import annotations
@@ -22,15 +24,15 @@ ROWS = StructType(
     + [StructField("payload", BinaryType())]
 )
 NOTE = -1
-LATE = -2
-REJECTED = -3
-LARGEST = 32 << 20
+LATE_TAG = -2
+REJECTED_TAG = -3
+MAX_PAYLOAD_BYTES = 32 << 20
 """Bytes of one payload, about: Spark keeps each row in one piece of memory, and many at a time."""
 
-PACK = 1 << 16
+COMPRESS_FROM_BYTES = 1 << 16
 """Bytes from which a payload is compressed: columns of times and counts shrink to a fraction."""
 
-_PACKED = pa.ipc.IpcWriteOptions(compression="lz4")
+_COMPRESSION = pa.ipc.IpcWriteOptions(compression="lz4")
 _SCHEMA = pa.schema(
     {"bucket": pa.int32(), "tag": pa.int32(), "origin": pa.int32(), "payload": pa.large_binary()}
 )
@@ -47,7 +49,7 @@ class Parcel:
 
     @property
     def note(self) -> Any:
-        """What the JSON of a note says."""
+        """Content of a note, from JSON."""
         return json.loads(self.payload.to_pybytes())
 
     @property
@@ -69,13 +71,13 @@ def note(content: Any, *, bucket: int, origin: int, tag: int = NOTE) -> Parcel:
 
 def wrap(table: pa.Table | pa.RecordBatch, *, bucket: int, tag: int, origin: int) -> Iterator[Parcel]:
     """A table in as many parcels as its size asks for."""
-    parts = max(1, -(-table.nbytes // LARGEST))
+    parts = max(1, -(-table.nbytes // MAX_PAYLOAD_BYTES))
     rows = -(-table.num_rows // parts) or 1
     for at in range(0, max(table.num_rows, 1), rows):
         piece = table.slice(at, rows)
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(
-            sink, piece.schema, options=_PACKED if piece.nbytes > PACK else None
+            sink, piece.schema, options=_COMPRESSION if piece.nbytes > COMPRESS_FROM_BYTES else None
         ) as writer:
             writer.write(piece)
         yield Parcel(bucket, tag, origin, sink.getvalue())
@@ -88,7 +90,7 @@ def to_batches(parcels: Iterable[Parcel]) -> Iterator[pa.RecordBatch]:
     for parcel in parcels:
         waiting.append(parcel)
         size += parcel.payload.size
-        if size >= 2 * LARGEST:
+        if size >= 2 * MAX_PAYLOAD_BYTES:
             yield _batch(waiting)
             waiting, size = [], 0
     if waiting:
@@ -106,7 +108,7 @@ def from_batches(batches: Iterable[pa.RecordBatch | pa.Table]) -> Iterator[Parce
 def _batch(parcels: list[Parcel]) -> pa.RecordBatch:
     numbers = ([getattr(p, name) for p in parcels] for name in ("bucket", "tag", "origin"))
     payloads = pa.concat_arrays([_as_array(p.payload) for p in parcels])
-    return pa.record_batch([*(pa.array(each, pa.int32()) for each in numbers), payloads], schema=_SCHEMA)
+    return pa.record_batch([*(pa.array(column, pa.int32()) for column in numbers), payloads], schema=_SCHEMA)
 
 
 def _as_array(payload: pa.Buffer) -> pa.Array:

@@ -14,17 +14,16 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from weft.engine.program import Program
-from weft.engine.store import SliceStore
-from weft.ranges import Range, Ranged, between, limited, share_out
+from weft.io.sources.ranges import Range, Ranged, between, limited, share_out
+from weft.operators.windows.program import Program
 from weft.spark.failure import surfaced
-from weft.spark.inputs import RangeRows
-from weft.spark.job import one_task
-from weft.spark.sources import Part, Rows
+from weft.spark.inputs import RangeRows, one_task
+from weft.spark.sources import BatchPart, Rows
+from weft.store.slice_store import SliceStore
 
 FORMAT = "weft_ranges"
 COLUMNS = "partition string, start bigint, end bigint"
-PAUSE = 0.1
+POLL_SECONDS = 0.1
 SOURCE = "source_secret"
 """The option that has the source; Spark hides options of such names, and the source may hold passwords."""
 
@@ -39,10 +38,10 @@ class RangedBatches:
         with surfaced():
             self.frame = spark.readStream.format(FORMAT).schema(COLUMNS).option(SOURCE, packed).load()
 
-    def parts(self, batch: DataFrame, batch_id: int, store: SliceStore) -> Iterator[Part[Program]]:
+    def parts(self, batch: DataFrame, batch_id: int, store: SliceStore) -> Iterator[BatchPart[Program]]:
         """The batch's ranges, all at once."""
         ranges = [Range(*row) for row in batch.collect()]
-        yield Part(self._rows(batch, ranges))
+        yield BatchPart(self._rows(batch, ranges))
 
     def _rows(self, batch: DataFrame, ranges: list[Range]) -> Rows[Program]:
         def rows(program: Program) -> tuple[DataFrame, RangeRows, tuple[str, ...]]:
@@ -58,7 +57,7 @@ def range_rows(source: Ranged, ranges: list[Range], spark: SparkSession) -> tupl
 
 
 class _Ranges(DataSource):
-    """What Spark calls."""
+    """The data source that Spark calls."""
 
     @classmethod
     def name(cls) -> str:
@@ -84,7 +83,7 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:
         if not self.ends and self.last == start:
             # Nothing had come: Spark asks again after ten milliseconds, which is too soon for brokers.
-            time.sleep(PAUSE)
+            time.sleep(POLL_SECONDS)
         if not self.ends or not self.last:
             # What is there when the stream is first asked is what "available now" takes.
             self.last = self.source.latest(start)

@@ -15,25 +15,26 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from weft.background import POLL, Background
-from weft.duration import parse_duration
-from weft.engine.changes import Change, Failure
-from weft.engine.program import Program
-from weft.notebook import run_html, watch
-from weft.plan import Plan
-from weft.progress import Progress
-from weft.query import Query
+from weft.io.lookups import TableSource
+from weft.model.duration import parse_duration
+from weft.model.query import Query
+from weft.operators.windows.program import Program
+from weft.planning.plan import Plan
+from weft.runner.background import POLL_SECONDS, Background
+from weft.runner.changes import Change
+from weft.runner.notebook import run_html, watch
+from weft.runner.progress import Progress
 from weft.spark.claim import Claim
-from weft.spark.committing import Committing, P, Stopped
+from weft.spark.committing import P, StepDriver, Stopped
 from weft.spark.failure import is_jvm_gone, surfaced, translated
 from weft.spark.sources import Batches
 from weft.spark.steps import Steps
-from weft.tables import TableSource
+from weft.store.versions import Failure
 
-REMEMBERED = 1000
+MAX_PROGRESS_STEPS = 1000
 
 
-class Running(Background, Generic[P]):
+class StreamRun(Background, Generic[P]):
     """A stream that runs until it ends, fails or is stopped; ``with`` stops it at the end of the block.
 
     Queries may come and go while it runs.
@@ -42,7 +43,7 @@ class Running(Background, Generic[P]):
     def __init__(
         self,
         writer: DataStreamWriter,
-        steps: Committing[P],
+        steps: StepDriver[P],
         batches: Batches[P],
         idle: float | None,
         close_at_end: bool,
@@ -53,7 +54,7 @@ class Running(Background, Generic[P]):
         self._steps, self._batches = steps, batches
         self._idle, self._close_at_end, self._on_progress = idle, close_at_end, on_progress
         self._claim = claim
-        self._progress: deque[Progress] = deque(maxlen=REMEMBERED)
+        self._progress: deque[Progress] = deque(maxlen=MAX_PROGRESS_STEPS)
         self._heard = time.monotonic()
         with claim.taken(), surfaced():
             self._query = writer.foreachBatch(self._batch).start()
@@ -62,26 +63,26 @@ class Running(Background, Generic[P]):
 
     @property
     def progress(self) -> list[Progress]:
-        """What the latest steps did, oldest first."""
+        """Progress of the latest steps, oldest first."""
         return list(self._progress)
 
     @property
     def last_progress(self) -> Progress | None:
-        """What the latest step did."""
+        """Progress of the latest step."""
         return self._progress[-1] if self._progress else None
 
     def watch(self, timeout: float | None = None, every: float = 1.0) -> None:
-        """Show what the latest steps did until the end, or for so many seconds: a table that goes on in a
+        """Show the latest steps until the end, or for so many seconds: a table that goes on in a
         notebook, lines elsewhere. An interrupt ends the watching, not the run."""
         watch(self, timeout, every)
 
     def _repr_html_(self) -> str:
-        """How it does, for a notebook."""
+        """Show its state and latest steps in a notebook."""
         return run_html(self)
 
     @property
     def program(self) -> P:
-        """What runs, compiled."""
+        """The queries that run, compiled."""
         return self._steps.program
 
     @property
@@ -89,23 +90,23 @@ class Running(Background, Generic[P]):
         """The queries that could not be answered any more and have left, until they are replaced."""
         return self._steps.registry.failed
 
-    def joined(self, name: str) -> Change:
-        """How a query that is answered came to be: from when on it is exact."""
-        return self._steps.registry.joined(name)
+    def change(self, name: str) -> Change:
+        """Return the change that a running query came with: from when on it is exact."""
+        return self._steps.registry.change(name)
 
     def add(self, query: Any, name: str | None = None) -> Future[Change]:
-        """Let a query (or one in SQL) join with the next batch; what is wrong with it is raised at once.
+        """Add a query (or one in SQL) with the next batch; errors in it are raised at once.
 
         The future has a ``Change`` once a batch has taken it: from when on the query is exact.
         """
         return self._steps.registry.add(query, name)
 
     def drop(self, name: str) -> Future[Change]:
-        """Let a query leave before the next batch; its open windows are not answered."""
+        """Drop a query before the next batch; its open windows are not answered."""
         return self._steps.registry.drop(name)
 
     def replace(self, query: Any, name: str | None = None) -> Future[Change]:
-        """Let a query take the place of the one of its name, with the next batch."""
+        """Put a query in the place of the one of its name, with the next batch."""
         return self._steps.registry.replace(query, name)
 
     def set_lateness(self, lateness: str | datetime.timedelta) -> None:
@@ -140,15 +141,15 @@ class Running(Background, Generic[P]):
             raise
 
     def _watch(self) -> None:
-        """Wait for the end of Spark's query; flush when nothing comes, and at the end if told to."""
+        """Wait for the end of Spark's query; flush when nothing comes, and at the end if asked to."""
         try:
-            pause: Any = POLL if self._idle is None else min(POLL, self._idle)
+            pause: Any = POLL_SECONDS if self._idle is None else min(POLL_SECONDS, self._idle)
             while not self._query.awaitTermination(pause):
                 if self._idle is not None and time.monotonic() - self._heard >= self._idle:
                     self._flush()
                     self._heard = time.monotonic()
             if self._close_at_end and not self._steps.stopped:
-                self._flush(everything=not self._claim.is_kept)
+                self._flush(at_end=not self._claim.is_kept)
         except Stopped:
             pass
         except Exception as error:
@@ -165,8 +166,8 @@ class Running(Background, Generic[P]):
             if not is_jvm_gone(error):
                 raise
 
-    def _flush(self, everything: bool = False) -> None:
-        progress = self._steps.flush(everything)
+    def _flush(self, at_end: bool = False) -> None:
+        progress = self._steps.flush(at_end)
         if progress is not None:
             self._report(progress)
 
@@ -184,14 +185,14 @@ class Running(Background, Generic[P]):
         self._ended.set()
 
 
-class Run(Running[Program]):
+class Run(StreamRun[Program]):
     """A stream of window queries."""
 
     _steps: Steps
 
     @property
     def plan(self) -> Plan:
-        """What runs."""
+        """The plan that runs."""
         return self._steps.program.plan
 
     def queries(self) -> tuple[Query, ...]:

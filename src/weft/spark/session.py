@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from pyspark.sql import SparkSession
 
 from weft.errors import JobError
-from weft.expr import UTC, read_zone
+from weft.expr.types import UTC, read_zone
 from weft.spark.java import provide_java
 
 ZONE = "spark.sql.session.timeZone"
 
-QUIET = {
+QUIET_SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     # What fails is raised, in one line; Spark's log would put a page of Java before it.
@@ -23,7 +23,7 @@ QUIET = {
     ZONE: UTC,
 }
 
-SOCKETS = {
+WORKER_SETTINGS = {
     # Over TCP, each way between the JVM and a Python worker waits some forty milliseconds for an
     # acknowledgement that is delayed (Nagle's algorithm); Spark turns that off nowhere.
     "spark.python.unix.domain.socket.enabled": "true",
@@ -31,7 +31,7 @@ SOCKETS = {
     "spark.python.daemon.module": "weft.spark.daemon",
 }
 
-SHIPPING = {
+ARROW_SETTINGS = {
     # The largest value turns off a look at the size of the batch after every single row, which costs
     # more than all the rest of the way from the JVM to Python together: batches end by rows alone.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
@@ -40,7 +40,7 @@ SHIPPING = {
     "spark.sql.execution.arrow.useLargeVarTypes": "true",
 }
 
-JOB = SHIPPING | {
+JOB_SETTINGS = ARROW_SETTINGS | {
     # The two stages of a job are known beforehand: planning the second anew after the first gains nothing.
     "spark.sql.adaptive.enabled": "false",
 }
@@ -74,7 +74,7 @@ def session(
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     if running is None:
-        spark.sparkContext.setLogLevel(spark.conf.get("spark.log.level") or QUIET["spark.log.level"])
+        spark.sparkContext.setLogLevel(spark.conf.get("spark.log.level") or QUIET_SETTINGS["spark.log.level"])
     return spark
 
 
@@ -88,7 +88,7 @@ def zone_of(spark: SparkSession) -> str:
 
 
 def _settings(master: str | None, conf: Mapping[str, str]) -> dict[str, str]:
-    settings = {**QUIET, **SHIPPING, **(SOCKETS if os.name == "posix" else {}), **conf}
+    settings = {**QUIET_SETTINGS, **ARROW_SETTINGS, **(WORKER_SETTINGS if os.name == "posix" else {}), **conf}
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if master is not None:
         settings["spark.master"] = master
@@ -106,8 +106,8 @@ def _settings(master: str | None, conf: Mapping[str, str]) -> dict[str, str]:
 @contextmanager
 def shipping(spark: SparkSession) -> Iterator[None]:
     """In the block, this session hands rows to Python in the cheapest way."""
-    before = {name: spark.conf.get(name, None) for name in JOB}
-    for name, value in JOB.items():
+    before = {name: spark.conf.get(name, None) for name in JOB_SETTINGS}
+    for name, value in JOB_SETTINGS.items():
         spark.conf.set(name, value)
     try:
         yield

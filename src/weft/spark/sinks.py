@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from weft.errors import JobError
-from weft.sinks import Sink
+from weft.io.sinks import Sink
 from weft.spark.frames import Frames, frame_of
 
 
@@ -40,5 +40,5 @@ def as_sink(sink: Any, spark: SparkSession) -> Sink:
         return FrameSink(sink, spark)
     raise JobError(
         f"{sink!r} is not a sink; give a function f(frames, seq), or an object with open, deliver and close "
-        "such as weft.sinks.ParquetSink(path)"
+        "such as weft.io.sinks.ParquetSink(path)"
     )

@@ -1,4 +1,4 @@
-"""What Spark's stream drives: a DataFrame's own batches, or batches of names of files for tasks to read."""
+"""Sources that Spark's stream drives: a DataFrame's own batches, or names of files for tasks to read."""
 
 from __future__ import annotations
 
@@ -9,20 +9,19 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from weft.engine.program import Program
-from weft.engine.store import SliceStore
 from weft.errors import JobError
-from weft.files import Files, Found
-from weft.files.listing import each_once
+from weft.io.files import Files, ListedFile
+from weft.io.files.listing import each_once
+from weft.operators.windows.program import Program
 from weft.spark.batch_files import settle
 from weft.spark.failure import surfaced
-from weft.spark.inputs import FileRows
-from weft.spark.job import one_task, rows_of
+from weft.spark.inputs import FileRows, one_task, rows_of
 from weft.spark.pace import Pace
 from weft.spark.tasks import Input
+from weft.store.slice_store import SliceStore
 
 P = TypeVar("P", contravariant=True)
-ALL = 1 << 62
+UNLIMITED_FILES = 1 << 62
 """Files of a step where it may have any number."""
 NAMES = ("path", "length", "modificationTime")
 ANY_AGE = "1000000d"
@@ -35,8 +34,8 @@ Rows = Callable[[P], tuple[DataFrame, Any, tuple[str, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Part(Generic[P]):
-    """What one step takes of a batch; ``taken`` is how far it is taken then, None: to its end."""
+class BatchPart(Generic[P]):
+    """The part of a batch that one step takes; ``taken`` is how far it is taken then, None: to its end."""
 
     rows: Rows[P]
     taken: int | None = None
@@ -47,7 +46,7 @@ class Batches(Protocol[P]):
 
     frame: DataFrame
 
-    def parts(self, batch: DataFrame, batch_id: int, store: SliceStore) -> Iterator[Part[P]]:
+    def parts(self, batch: DataFrame, batch_id: int, store: SliceStore) -> Iterator[BatchPart[P]]:
         """One of Spark's batches as one or more steps, without those that a checkpoint has.
 
         The next is asked for when the step is done.
@@ -59,12 +58,12 @@ class FrameBatches:
     """Rows of a streaming DataFrame, handed from the JVM to Python."""
 
     def __init__(self, frame: DataFrame) -> None:
-        # With all its columns: a query that joins later may read any of them.
+        # With all its columns: a query that is added later may read any of them.
         self.frame = frame
 
-    def parts(self, batch: DataFrame, batch_id: int, store: SliceStore) -> Iterator[Part[Program]]:
+    def parts(self, batch: DataFrame, batch_id: int, store: SliceStore) -> Iterator[BatchPart[Program]]:
         """The columns of the batch that are read, in one step."""
-        yield Part(lambda program: (*rows_of(batch, program), ()))
+        yield BatchPart(lambda program: (*rows_of(batch, program), ()))
 
 
 class FilesBatches:
@@ -78,10 +77,10 @@ class FilesBatches:
         self.files, self.spark, self.pace = files, spark, pace
         self.frame = names_of(files, spark)
 
-    def parts(self, batch: DataFrame, batch_id: int, store: SliceStore) -> Iterator[Part[Program]]:
+    def parts(self, batch: DataFrame, batch_id: int, store: SliceStore) -> Iterator[BatchPart[Program]]:
         """The batch's files, all at once, or as many as there may be and take as long as was asked for."""
         files = in_order(self.files, batch.collect())
-        most, taken = self.files.max_files_per_batch or ALL, store.taken(batch_id)
+        most, taken = self.files.max_files_per_batch or UNLIMITED_FILES, store.taken(batch_id)
         if taken or len(files) > (1 if self.pace else most):
             files = settle(store, batch_id, {"": files})[""]
         while taken < len(files) or not files:
@@ -89,14 +88,14 @@ class FilesBatches:
             now = files[taken : taken + (self.pace.take(sizes) if self.pace else most)]
             taken += len(now)
             began = time.perf_counter()
-            yield Part(self._rows(batch, now), None if taken == len(files) else taken)
+            yield BatchPart(self._rows(batch, now), None if taken == len(files) else taken)
             if not files:
                 return
             if self.pace is not None:
                 seconds = time.perf_counter() - began
                 self.pace.learn(sum(f.size for f in now), seconds, full=taken < len(files))
 
-    def _rows(self, batch: DataFrame, files: Sequence[Found]) -> Rows[Program]:
+    def _rows(self, batch: DataFrame, files: Sequence[ListedFile]) -> Rows[Program]:
         """The files, shared out to tasks."""
 
         def rows(program: Program) -> tuple[DataFrame, Input, tuple[str, ...]]:
@@ -107,10 +106,10 @@ class FilesBatches:
         return rows
 
 
-def in_order(files: Files, rows: Iterable[Row]) -> Sequence[Found]:
-    """Files that Spark has found, each once, by time and name: Spark orders them by time alone."""
-    found = sorted((row.modificationTime, row.path, row.length) for row in rows)
-    return each_once([Found(path, size) for _, path, size in found], files.places[0])
+def in_order(files: Files, rows: Iterable[Row]) -> Sequence[ListedFile]:
+    """Files that Spark has listed, each once, by time and name: Spark orders them by time alone."""
+    listed = sorted((row.modificationTime, row.path, row.length) for row in rows)
+    return each_once([ListedFile(path, size) for _, path, size in listed], files.places[0])
 
 
 def names_of(files: Files, spark: SparkSession) -> DataFrame:

@@ -12,9 +12,9 @@ import json
 
 from pyarrow import fs
 
-from weft.engine.store import SliceStore
 from weft.errors import CheckpointError
-from weft.filesystem import join
+from weft.io.filesystem import join
+from weft.store.slice_store import SliceStore
 
 LOG = "spark"
 OFFSETS, COMMITS, SOURCES = "offsets", "commits", "sources"
@@ -85,9 +85,9 @@ def _missing(store: SliceStore, *names: str) -> CheckpointError:
     return _refused(store, names, "is missing")
 
 
-def _refused(store: SliceStore, names: tuple[str, ...], what: str) -> CheckpointError:
+def _refused(store: SliceStore, names: tuple[str, ...], reason: str) -> CheckpointError:
     return CheckpointError(
-        f"'{join(store.place, LOG, *names)}' {what}, which says what Spark has read: rows would be lost or "
+        f"'{join(store.place, LOG, *names)}' {reason}, which says what Spark has read: rows would be lost or "
         f"counted twice; restore '{LOG}' from a backup, or start again with an empty checkpoint directory"
     )
 
@@ -102,4 +102,4 @@ def _names(store: SliceStore, *names: str) -> set[str]:
     info = store.system.get_file_info(path)
     if info.type != fs.FileType.Directory:
         return {info.base_name} if info.type == fs.FileType.File else set()
-    return {found.base_name for found in store.system.get_file_info(fs.FileSelector(path))}
+    return {entry.base_name for entry in store.system.get_file_info(fs.FileSelector(path))}

@@ -1,4 +1,4 @@
-"""What one job is asked to do, as its tasks carry it: small, frozen, the same for every task."""
+"""One job as its tasks receive it: small, frozen, the same for every task."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from pyspark import cloudpickle
 
-from weft.engine.blame import Failed
-from weft.engine.manifest import Layer
-from weft.engine.partial import Seen
-from weft.engine.program import Program
-from weft.engine.watermark import StepClock
+from weft.operators.blame import Failed
+from weft.operators.times import Seen
+from weft.operators.watermark import StepClock
+from weft.operators.windows.program import Program
+from weft.store.manifest import Layer
 
 P = TypeVar("P")
-TIMELESS = StepClock()
+NO_CLOCK = StepClock()
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
-    """Where a stream's state is kept: the layers after the last step, and the names of the steps before.
+class StateReference:
+    """A reference to a stream's state: the layers after the last step, and the names of the steps before.
 
     ``seq`` and ``token`` name the step being made; ``before`` is the token of the last one, ``history``
     has the tokens of recent steps, so that a worker can tell how old the state is that it still holds.
@@ -43,20 +43,19 @@ class Step:
     """One step of a stream, or the whole of a batch.
 
     ``clock`` is what it decides time by; ``until``, where given, is the watermark after it whatever the rows
-    say. ``largest`` bounds the
-    bytes of a bucket's results; where they are more, only their size is reported. ``keep_late`` asks for the
-    rows that missed a window.
+    say. ``largest`` bounds the bytes of a bucket's results; where they are more, only their size is reported.
+    ``keep_late`` asks for the rows that missed a window.
     """
 
     buckets: int
-    clock: StepClock = TIMELESS
+    clock: StepClock = NO_CLOCK
     until: int | None = None
-    saved: Saved | None = None
+    saved: StateReference | None = None
     largest: int | None = None
     keep_late: bool = False
 
     def failed(self, program: Program) -> Failed | None:
-        """Where queries go that cannot be answered; None where that is an error of the whole: in a batch,
+        """Return a place for queries that cannot be answered; None where that fails the whole: in a batch,
         which has no step to be made again without them, and under strict."""
         return None if self.saved is None or program.strict else {}
 
@@ -69,7 +68,7 @@ class Step:
         return self.clock.watermark_after(seen.latest) if self.until is None else self.until
 
 
-class Carried(Generic[P]):
+class ShippedProgram(Generic[P]):
     """A program on its way to tasks: a worker unpacks it once, and keeps it for the tasks that follow."""
 
     _unpacked: ClassVar[dict[str, Any]] = {}

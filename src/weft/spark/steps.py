@@ -6,30 +6,30 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
 
-from weft.engine.final import closing_time
-from weft.engine.late import late_tables
-from weft.engine.layers import needed_anew
-from weft.engine.manifest import Layer, Manifest
-from weft.engine.migrate import Migration
-from weft.engine.partial import Seen
-from weft.engine.program import Program
-from weft.engine.registry import Registry
-from weft.engine.sharing import Choice, total
-from weft.engine.store import SliceStore
-from weft.engine.versions import Version
-from weft.engine.watermark import StepClock, TimeRules
-from weft.query import Query
-from weft.sinks import Sink
-from weft.spark.committing import Committing, deliver_to
-from weft.spark.job import Outcome, run_job
-from weft.spark.step import Carried, Saved, Step
-from weft.spark.tables import Sender
+from weft.model.query import Query
+from weft.operators.late import late_tables
+from weft.operators.lookups.tables import LookupTables
+from weft.operators.times import Seen
+from weft.operators.watermark import StepClock, TimeRules
+from weft.operators.windows.answer import closing_time
+from weft.operators.windows.carry_over import WindowCarryOver
+from weft.operators.windows.program import Program
+from weft.operators.windows.sharing import SharingChoice, total
+from weft.runner.registry import Registry
+from weft.spark.broadcast import TableBroadcaster
+from weft.spark.committing import Delivery, StepDriver, deliver_to
+from weft.spark.job import run_job
+from weft.spark.outcome import Outcome
+from weft.spark.step import ShippedProgram, StateReference, Step
 from weft.spark.tasks import Input
-from weft.tables import Tables
+from weft.store.layers import needed_anew
+from weft.store.manifest import Layer, Manifest
+from weft.store.slice_store import SliceStore
+from weft.store.versions import Version
 
 
-class Steps(Committing[Program]):
-    """The steps of window queries; ``late`` is a sink for late rows."""
+class Steps(StepDriver[Program]):
+    """The steps of window queries."""
 
     registry: Registry
 
@@ -38,22 +38,19 @@ class Steps(Committing[Program]):
         spark: SparkSession,
         registry: Registry,
         store: SliceStore,
-        sink: Sink,
+        delivery: Delivery,
         rules: TimeRules,
-        stream: str,
         base: tuple[Query, ...],
-        tables: Tables,
-        late: Sink | None = None,
+        tables: LookupTables,
     ) -> None:
-        self.tables, self.late = tables, late
-        super().__init__(spark, registry, store, sink, rules, stream, registry.program.buckets, base)
-        self._sender = Sender(spark, tables)
-        if late is not None:
-            late.open(late_tables(registry.program.schema), stream)
+        super().__init__(spark, registry, store, delivery, rules, registry.program.buckets, base)
+        self.tables, self._broadcaster = tables, TableBroadcaster(spark, tables)
+        if self.late is not None:
+            self.late.open(late_tables(registry.program.schema), self.stream)
 
     @property
     def cost(self) -> float:
-        """What the plan should cost."""
+        """Cost of the plan."""
         return self.program.plan.cost
 
     def close(self) -> None:
@@ -65,8 +62,9 @@ class Steps(Committing[Program]):
                 self.late.close()
 
     def _run(
-        self, frame: DataFrame, input: Input, saved: Saved, clock: StepClock, until: int | None
+        self, frame: DataFrame, rows: Input, saved: StateReference, clock: StepClock, until: int | None
     ) -> Outcome:
+        """Run the step's Spark job, with the lookup tables as they are now, and note what it shared."""
         step = Step(
             buckets=self.buckets,
             clock=clock,
@@ -74,11 +72,11 @@ class Steps(Committing[Program]):
             saved=saved,
             keep_late=self.late is not None,
         )
-        tables = self._sender.carried(self.program)
-        outcome = run_job(frame, input, self.program, self._carried, step, tables)
+        tables = self._broadcaster.ship(self.program)
+        outcome = run_job(frame, rows, self.program, self._shipped, step, tables)
         if outcome.failed:
             return outcome
-        choices = total(map(Choice.from_dict, outcome.reports[0]["choices"]))
+        choices = total(map(SharingChoice.from_dict, outcome.reports[0]["choices"]))
         self.registry.observe(choices, outcome.seen.max_time)
         return outcome
 
@@ -87,9 +85,9 @@ class Steps(Committing[Program]):
         if self.late is not None:
             deliver_to(self.late, outcome.late, seq)
 
-    def _fold(self, last: Manifest | None, version: int) -> Program | None:
+    def _apply(self, last: Manifest | None, version: int) -> Program | None:
         seen = Seen(**last.seen) if last else Seen()  # type: ignore[arg-type]
-        return self.registry.fold(seen, last.watermark if last else None, version)
+        return self.registry.apply(seen, last.watermark if last else None, version)
 
     def _renumbered(self, program: Program, version: int) -> Program:
         return replace(program, version=version)
@@ -104,13 +102,13 @@ class Steps(Committing[Program]):
     def _base(self, written: Version) -> tuple[Query, ...]:
         return written.base
 
-    def _carry(self, program: Program) -> None:
-        super()._carry(program)
-        self._carried = Carried(program)
+    def _ship(self, program: Program) -> None:
+        super()._ship(program)
+        self._shipped = ShippedProgram(program)
 
-    def _closing(self, last: Manifest | None, everything: bool) -> int | None:
+    def _closing(self, last: Manifest | None, at_end: bool) -> int | None:
         """The watermark that closes all windows of the queries there are now; it never goes back."""
-        latest = None if last is None else last.latest(everything)
+        latest = None if last is None else last.latest(at_end)
         if last is None or latest is None:
             return None
         until = closing_time(self.program, latest)
@@ -125,12 +123,12 @@ def layers_for(
     program: Program, layers: tuple[tuple[Layer, ...], ...], store: SliceStore
 ) -> tuple[tuple[Layer, ...], ...]:
     """Layers of any version, each kept as long as a program needs it."""
-    others = {layer.version for some in layers for layer in some} - {program.version}
-    migrations = {version: Migration(store.layout(version), program) for version in others}
+    others = {layer.version for bucket in layers for layer in bucket} - {program.version}
+    migrations = {version: WindowCarryOver(store.layout(version), program) for version in others}
     return tuple(
         tuple(
             needed_anew(layer, migrations[layer.version]) if layer.version in others else layer
-            for layer in some
+            for layer in bucket
         )
-        for some in layers
+        for bucket in layers
     )

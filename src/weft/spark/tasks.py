@@ -17,29 +17,30 @@ from typing import Any, Protocol
 import pyarrow as pa
 from pyspark import TaskContext
 
-from weft.engine.blame import Failed, blaming, using
-from weft.engine.final import final
-from weft.engine.layers import add_layer
-from weft.engine.partial import Seen, partial
-from weft.engine.program import Program
-from weft.engine.sharing import Choice, total
-from weft.engine.state import Piece, State, one_piece_each
-from weft.files import Chunk
-from weft.memory import keep_memory
+from weft.io.files import Chunk
+from weft.operators.blame import Failed, blaming, using
+from weft.operators.times import Seen
+from weft.operators.windows.answer import final
+from weft.operators.windows.prepare import partial
+from weft.operators.windows.program import Program
+from weft.operators.windows.sharing import SharingChoice, total
+from weft.operators.windows.state import Piece, State, one_piece_each
+from weft.runner.memory import keep_memory
 from weft.spark import cache
-from weft.spark.payload import LATE, NOTE, REJECTED, Parcel, from_batches, note, to_batches, wrap
-from weft.spark.step import Carried, Step
-from weft.spark.tables import CarriedTables
+from weft.spark.broadcast import ShippedTables
+from weft.spark.payload import LATE_TAG, NOTE, REJECTED_TAG, Parcel, from_batches, note, to_batches, wrap
+from weft.spark.step import ShippedProgram, Step
+from weft.store.layers import add_layer
 
 MERGE_AFTER = 1 << 20
 """Partials that a map task gathers before it merges them."""
 
 
-SLOW_COLLECTION = 0.003
+SLOW_COLLECTION_SECONDS = 0.003
 
 
 class Input(Protocol):
-    """Where a map task's rows come from: the batches that Spark hands over, or files of its own."""
+    """The input of a map task: the batches that Spark hands over, or files of its own."""
 
     def chunks(self, batches: Iterator[pa.RecordBatch], task: int, program: Program) -> Iterator[Chunk]:
         """The task's rows, in large chunks."""
@@ -50,10 +51,10 @@ class Input(Protocol):
 class MapTask:
     """Rows in, partials out."""
 
-    program: Carried[Program]
+    program: ShippedProgram[Program]
     step: Step
     input: Input
-    tables: CarriedTables
+    tables: ShippedTables
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Called by Spark with the rows of one partition."""
@@ -64,17 +65,17 @@ class MapTask:
         program, origin = self.program.unpack(), partition()
         seen, clock = Seen(), self.step.clock
         skipped: list[str] = []
-        pieces = _Gathered(program)
-        choices: list[Choice] = []
+        pieces = _GatheredPieces(program)
+        choices: list[SharingChoice] = []
         failed = self.step.failed(program)
-        beside = self.tables.unpack(program)
+        lookups = self.tables.unpack(program)
         for chunk in self.input.chunks(batches, origin, program):
-            made = partial(
+            partials = partial(
                 chunk.table,
                 program,
                 clock.watermark,
                 self.step.buckets,
-                beside,
+                lookups,
                 self.step.keep_late,
                 clock.limit,
                 chunk.origins,
@@ -82,24 +83,24 @@ class MapTask:
             )
             if failed:
                 break
-            seen += made.seen + Seen(rows=chunk.bad, bad=chunk.bad)
+            seen += partials.seen + Seen(rows=chunk.bad, bad=chunk.bad)
             skipped += chunk.skipped
             with blaming(program, failed):
-                pieces.add(made.pieces)
-            choices += made.choices
-            kept = {LATE: made.late, REJECTED: chunk.rejected} if self.step.keep_late else {}
-            for tag, rows in kept.items():
+                pieces.add(partials.pieces)
+            choices += partials.choices
+            late = {LATE_TAG: partials.late, REJECTED_TAG: chunk.rejected} if self.step.keep_late else {}
+            for tag, rows in late.items():
                 if rows is not None:
                     yield from wrap(rows, bucket=origin % self.step.buckets, tag=tag, origin=origin)
         merged: list[Piece] = []
         if not failed:
             with blaming(program, failed):
                 merged = pieces.merged()
-        said: dict[str, Any] = {"seen": asdict(seen), "skipped": skipped, "failed": as_messages(failed)}
-        said["seconds"] = time.perf_counter() - began
-        said["choices"] = [asdict(choice) for choice in total(choices)]
+        report: dict[str, Any] = {"seen": asdict(seen), "skipped": skipped, "failed": as_messages(failed)}
+        report["seconds"] = time.perf_counter() - began
+        report["choices"] = [asdict(choice) for choice in total(choices)]
         for bucket in range(self.step.buckets):
-            yield note(said, bucket=bucket, origin=origin)
+            yield note(report, bucket=bucket, origin=origin)
         for piece in merged:
             yield from wrap(piece.table, bucket=piece.bucket, tag=piece.grouping, origin=origin)
 
@@ -108,7 +109,7 @@ class MapTask:
 class BucketTask:
     """Partials in, results out; the state is kept in the slice store if there is one."""
 
-    program: Carried[Program]
+    program: ShippedProgram[Program]
     step: Step
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -117,30 +118,30 @@ class BucketTask:
 
     def _parcels(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Parcel]:
         program, bucket, step = self.program.unpack(), partition(), self.step
-        laps = Laps()
+        stopwatch = Stopwatch()
         # In a fixed order, so that a step made again gives the same floats to the last bit.
         parcels = sorted(from_batches(batches), key=lambda p: (p.tag, p.origin))
         notes = [p.note for p in parcels if p.tag == NOTE]
         seen = sum((Seen(**n["seen"]) for n in notes), Seen())
         pieces = [Piece(bucket, p.tag, one_batch(p.table)) for p in parcels if p.tag >= 0]
-        yield from (p for p in parcels if p.tag in (LATE, REJECTED))
+        yield from (p for p in parcels if p.tag in (LATE_TAG, REJECTED_TAG))
         messages = {name: message for n in notes for name, message in n["failed"].items()}
         if messages:
             yield note({"failed": messages}, bucket=bucket, origin=bucket)
             return
         watermark = step.watermark_after(seen)
-        laps.lap("gather")
-        state, how = State(program, bucket), "new"
+        stopwatch.lap("gather")
+        state, source = State(program, bucket), "new"
         failed = step.failed(program)
         if step.saved:
             with blaming(program, failed):
                 pieces = one_piece_each(pieces, program)
-            state, how = cache.take(step.saved, bucket, step.clock.watermark, program)
-        laps.lap("load")
+            state, source = cache.load(step.saved, bucket, step.clock.watermark, program)
+        stopwatch.lap("load")
         spent: Counter[int] = Counter()
         state, results = final(state, pieces, watermark, program, spent, failed)
-        laps.lap("final")
-        report: dict[str, Any] = {"seen": asdict(seen), "state": how, "watermark": watermark}
+        stopwatch.lap("final")
+        report: dict[str, Any] = {"seen": asdict(seen), "state": source, "watermark": watermark}
         report["heard"] = step.clock.heard_after(seen.latest)
         report["skipped"] = [name for n in notes for name in n["skipped"]]
         report["choices"] = [choice for n in notes for choice in n["choices"]]
@@ -150,15 +151,15 @@ class BucketTask:
         if step.saved:
             named = (step.saved.seq, f"{step.saved.token}-{attempt()}")
             before = step.saved.layers[bucket] if step.saved.layers else ()
-            made = [*pieces, *state.made]
+            written = [*pieces, *state.counted_pieces]
             if not failed:
                 with blaming(program, failed):
-                    layers = add_layer(step.saved.place, before, made, state, named, watermark, program)
+                    layers = add_layer(step.saved.place, before, written, state, named, watermark, program)
                     report["layers"] = [asdict(layer) for layer in layers]
             if not failed and not state.failed:
-                cache.keep(step.saved, bucket, state)
-        laps.lap("save")
-        report |= {"rows": state.rows, "bytes": state.bytes, "seconds": laps.laps}
+                cache.save(step.saved, bucket, state)
+        stopwatch.lap("save")
+        report |= {"rows": state.rows, "bytes": state.bytes, "seconds": stopwatch.laps}
         report["results"] = sum(table.nbytes for table in results.values())
         report["failed"] = as_messages(using(program, state.failed) | (failed or {}))
         yield note(report, bucket=bucket, origin=bucket)
@@ -173,7 +174,7 @@ def as_messages(failed: Failed | None) -> dict[str, str]:
     return {name: str(error) for name, error in (failed or {}).items()}
 
 
-class _Gathered:
+class _GatheredPieces:
     """Pieces, merged whenever the new ones outgrow what had been merged."""
 
     def __init__(self, program: Program) -> None:
@@ -200,7 +201,7 @@ def one_batch(table: pa.Table) -> pa.RecordBatch:
     return table.to_batches()[0]
 
 
-class Laps:
+class Stopwatch:
     """Seconds between laps, by name."""
 
     def __init__(self) -> None:
@@ -235,5 +236,5 @@ def tidy(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from batches
     began = time.perf_counter()
     gc.collect()
-    if time.perf_counter() - began > SLOW_COLLECTION:
+    if time.perf_counter() - began > SLOW_COLLECTION_SECONDS:
         gc.freeze()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from weft.errors import QueryError
-from weft.query import JoinQuery, Query
+from weft.model.join import JoinQuery
+from weft.model.query import Query
 from weft.sql.joins import is_join, read_join
 from weft.sql.select import read_statement
 from weft.sql.text import split

@@ -9,12 +9,14 @@ from functools import cached_property
 
 from sqlglot import exp
 
-from weft.bounds import MAX_COLUMN_NAME, MAX_RESULT_COLUMNS
 from weft.errors import QueryError
-from weft.query import Aggregate, Column, Expr, Output, Position, Query, TableJoin, Window
+from weft.model.bounds import MAX_COLUMN_NAME, MAX_RESULT_COLUMNS
+from weft.model.expression import Column, Expr, Position
+from weft.model.query import Aggregate, Lookup, Output, Query
+from weft.model.window import Window
 from weft.sql.reader import Reader, balanced
 from weft.sql.tables import group_names
-from weft.sql.text import Text
+from weft.sql.text import QueryText
 
 _WINDOW_COLUMNS = {
     "window": "window",
@@ -29,15 +31,15 @@ _WINDOW_COLUMNS = {
 class Snippet:
     """A tree and the text its positions are in; as a result column also its name.
 
-    ``what`` names it in errors where the text is not the whole query.
+    ``label`` names it in errors where the text is not the whole query.
     """
 
-    text: Text
+    text: QueryText
     node: exp.Expr
     alias: str | None = None
     default: str = ""
     position: Position | None = None
-    what: str = ""
+    label: str = ""
 
 
 @dataclass
@@ -53,13 +55,13 @@ class Parts:
     having: Sequence[Snippet] = ()
     time: str | None = None
     tables: Mapping[str, str] = field(default_factory=dict)
-    joins: Sequence[TableJoin] = ()
+    lookups: Sequence[Lookup] = ()
     group_positions: Sequence[Position | None] = ()
 
     @cached_property
     def keys(self) -> dict[str, str]:
-        """What each group-by column is called in the result."""
-        return dict(zip(self.group_by, group_names(self.group_by, self.joins, self.source)))
+        """The names in the result of the group-by columns."""
+        return dict(zip(self.group_by, group_names(self.group_by, self.lookups, self.source)))
 
     @property
     def names(self) -> dict[str, str]:
@@ -140,13 +142,13 @@ class _Assembly:
             outputs=tuple(self.outputs) if computed else (),
             having=having,
             time=parts.time,
-            joins=tuple(parts.joins),
+            lookups=tuple(parts.lookups),
             group_positions=tuple(parts.group_positions),
-            group_names=tuple(parts.keys.values()) if parts.joins else (),
+            group_names=tuple(parts.keys.values()) if parts.lookups else (),
         )
 
     def _always_there(self, item: Snippet) -> bool:
-        """Whether an item is a column that every result of this query has, under its own name."""
+        """Return whether an item is a column that every result of this query has, under its own name."""
         column = window_column(item.node)
         if column and item.alias not in (None, column):
             raise QueryError(
@@ -180,8 +182,8 @@ class _Assembly:
         reader = Reader(item.text, "SELECT", self.parts.tables)
         node = item.node.unnest()
         with named(item):
-            found = reader.aggregate(node)
-        return Aggregate(*found, item.alias or item.default, reader.position(node)) if found else None
+            call = reader.aggregate(node)
+        return Aggregate(*call, item.alias or item.default, reader.position(node)) if call else None
 
     def _over_rows(self, snippet: Snippet) -> Expr:
         with named(snippet):
@@ -195,9 +197,9 @@ class _Assembly:
 
     def _collect(self, function: str, args: tuple[Expr, ...], position: Position | None) -> Expr:
         """The column that stands for an aggregate inside an expression."""
-        for known in (*self.aggregates, *self.hidden):
-            if (known.function, known.args) == (function, args):
-                return Column(known.alias, position)
+        for aggregate in (*self.aggregates, *self.hidden):
+            if (aggregate.function, aggregate.args) == (function, args):
+                return Column(aggregate.alias, position)
         if len(self.aggregates) + len(self.hidden) >= MAX_RESULT_COLUMNS:
             raise QueryError(
                 f"the query has more than {MAX_RESULT_COLUMNS:,} aggregates",
@@ -223,7 +225,7 @@ def named(snippet: Snippet) -> Iterator[None]:
     try:
         yield
     except QueryError as error:
-        if not snippet.what:
+        if not snippet.label:
             raise
-        message = f"{snippet.what}: {error.message}"
+        message = f"{snippet.label}: {error.message}"
         raise QueryError(message, position=error.position, hint=error.hint) from None

@@ -9,8 +9,8 @@ from sqlglot import exp
 
 from weft import aggregates
 from weft.aggregates import AggregateFunction
-from weft.expr import ALIASES, FUNCTIONS
-from weft.query import Call, Expr, Literal
+from weft.expr.functions import ALIASES, FUNCTIONS
+from weft.model.expression import Call, Expr, Literal
 from weft.sql.whitelist import SYNTAX, similar
 
 if TYPE_CHECKING:

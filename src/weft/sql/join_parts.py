@@ -12,23 +12,14 @@ from sqlglot import exp
 
 from weft.errors import QueryError
 from weft.expr.check import operands
-from weft.query import (
-    RESULT_TIME,
-    Call,
-    Column,
-    Expr,
-    JoinQuery,
-    Output,
-    Query,
-    Side,
-    Window,
-    columns_of,
-    with_columns,
-)
+from weft.model.expression import Call, Column, Expr, columns_of, with_columns
+from weft.model.join import RESULT_TIME, JoinQuery, Side
+from weft.model.query import Output, Query
+from weft.model.window import Window
 from weft.sql.assemble import Parts, Snippet, assemble, check_size, named
 from weft.sql.parser import position_of
 from weft.sql.reader import Reader
-from weft.sql.text import Text
+from weft.sql.text import QueryText
 
 _AGGREGATED = "add GROUP BY window('10 min', '5 min'), or leave the aggregate out"
 
@@ -51,7 +42,7 @@ class JoinParts:
 
 
 def assemble_join(parts: JoinParts) -> JoinQuery:
-    """The join of its parts: selections told from conditions, aggregates over its results apart."""
+    """Return the join of its parts: selections apart from conditions, aggregates in a query of their own."""
     sides, plain = parts.sides, Names(parts.sides)
     conjuncts: list[Expr] = []
     for snippet in parts.where:
@@ -68,7 +59,7 @@ def assemble_join(parts: JoinParts) -> JoinQuery:
             alone[at].append(with_columns(conjunct, {c: c.partition(".")[2] for c in columns_of(conjunct)}))
         else:
             together.append(conjunct)
-    selections = tuple(_all(some) for some in alone)
+    selections = tuple(map(_all, alone))
     outputs, aggregate = _results(parts) if parts.window is None else _aggregated(parts)
     return JoinQuery(parts.name, tuple(sides), selections, tuple(together), outputs, aggregate)
 
@@ -76,10 +67,12 @@ def assemble_join(parts: JoinParts) -> JoinQuery:
 def _all(conjuncts: Sequence[Expr]) -> Expr | None:
     """The conjuncts under AND, in one order however they were written, so that equal selections are one."""
     ordered = sorted(dict.fromkeys(conjuncts), key=str)
-    found: Expr | None = None
+    conjunction: Expr | None = None
     for conjunct in ordered:
-        found = conjunct if found is None else Call("and", (found, conjunct), found.position)
-    return found
+        conjunction = (
+            conjunct if conjunction is None else Call("and", (conjunction, conjunct), conjunction.position)
+        )
+    return conjunction
 
 
 def _results(parts: JoinParts) -> tuple[tuple[Output, ...], None]:
@@ -133,7 +126,7 @@ def _aggregated(parts: JoinParts) -> tuple[tuple[Output, ...], Query]:
 
 
 class Names:
-    """What the columns of a join are called: ``alias.column``, and a grouped one by its own name alone."""
+    """The names of a join's columns: ``alias.column``, and of a grouped one its own name alone."""
 
     def __init__(self, sides: Sequence[Side], short: Mapping[str, str] | None = None) -> None:
         self.aliases = {side.alias.lower(): side.alias for side in sides}
@@ -141,7 +134,7 @@ class Names:
 
     @classmethod
     def of(cls, sides: Sequence[Side], group_by: Sequence[Snippet]) -> Names:
-        """Those of a join grouped by these columns; two of one name keep their alias."""
+        """Return the names of a join grouped by these columns; two of one name keep their alias."""
         plain = cls(sides)
         grouped = [
             plain.name_of(s.text, s.node) for s in group_by if isinstance(s.node, exp.Column) and s.node.table
@@ -154,12 +147,12 @@ class Names:
         }
         return cls(sides, short)
 
-    def put(self, text: Text, tree: exp.Expr, known: frozenset[str] = frozenset()) -> None:
-        """Give the columns of a tree their names, in place; what is ``known`` has the name it goes by."""
+    def put(self, text: QueryText, tree: exp.Expr, aliases: frozenset[str] = frozenset()) -> None:
+        """Give the columns of a tree their names, in place; ``aliases`` are names already."""
         for column in list(tree.find_all(exp.Column)):
             if not isinstance(column.this, exp.Identifier) or column.meta.get("resolved"):
                 continue
-            if not column.table and column.name in known:
+            if not column.table and column.name in aliases:
                 continue
             name = self.name_of(text, column)
             identifier = exp.to_identifier(self.short.get(name, name), quoted=True)
@@ -173,7 +166,7 @@ class Names:
         """The column, with its alias, behind a name."""
         return next((full for full, short in self.short.items() if short == name), name)
 
-    def name_of(self, text: Text, column: exp.Column) -> str:
+    def name_of(self, text: QueryText, column: exp.Column) -> str:
         """``alias.column`` of a column as it was written."""
         qualifier = ".".join(p.name for p in column.parts[:-1])
         own = (RESULT_TIME, "window_start", "window_end", "window") if self.aggregated else ()

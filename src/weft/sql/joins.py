@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from sqlglot import Token, TokenType, exp
 
 from weft.errors import QueryError
-from weft.query import RESULT_TIME, JoinQuery, Position, Side
+from weft.model.expression import Position
+from weft.model.join import RESULT_TIME, JoinQuery, Side
 from weft.sql import windows
 from weft.sql.assemble import Snippet
 from weft.sql.join_parts import JoinParts, Names, assemble_join
@@ -22,16 +23,16 @@ from weft.sql.select import (
     _refuse,
     check_grouping,
 )
-from weft.sql.text import Statement, Text
+from weft.sql.text import QueryText, Statement
 
-_READ = frozenset(("expressions", "from_", "where", "group", "having", "joins"))
+_CLAUSES = frozenset(("expressions", "from_", "where", "group", "having", "joins"))
 _SPELLING = "write FROM temperature t [RANGE '60 min'], humidity h [RANGE '30 min']"
 
 
 def is_join(tokens: Sequence[Token]) -> bool:
-    """Whether several streams of the FROM clause have a window.
+    """Return whether several streams of the FROM clause have a window.
 
-    >>> is_join(Text("SELECT a.x FROM a [RANGE '1 min'], b [RANGE '1 min'] WHERE a.x = b.x").tokens)
+    >>> is_join(QueryText("SELECT a.x FROM a [RANGE '1 min'], b [RANGE '1 min'] WHERE a.x = b.x").tokens)
     True
     """
     depth, windowed, another = 0, False, False
@@ -64,7 +65,7 @@ def read_join(statement: Statement) -> JoinQuery:
     rest, ranges = _cut(text, tokens)
     _check_order(text, rest)
     tree = parse(text, rest)
-    _refuse(text, tree, _READ, rest)
+    _refuse(text, tree, _CLAUSES, rest)
     sides, conditions = _sides(text, tree, ranges, rest)
     where, having = tree.args.get("where"), tree.args.get("having")
     items = _items(text, tree, rest)
@@ -97,17 +98,19 @@ def _add_time(tree: exp.Select) -> None:
 
 
 def _grouped(tree: exp.Select) -> list[exp.Expr]:
-    """What GROUP BY names; a number stands for that column of the SELECT list."""
-    found = []
+    """Return the expressions of GROUP BY; a number stands for that column of the SELECT list."""
+    expressions = []
     for node in tree.args["group"].expressions:
         short = isinstance(node, exp.Literal) and node.name.isdecimal() and len(node.name) < 9
         number = int(node.name) if short else 0
-        found.append(tree.expressions[number - 1].unalias() if 0 < number <= len(tree.expressions) else node)
-    return found
+        expressions.append(
+            tree.expressions[number - 1].unalias() if 0 < number <= len(tree.expressions) else node
+        )
+    return expressions
 
 
 def _sides(
-    text: Text, tree: exp.Select, ranges: Sequence[tuple[int, Position] | None], tokens: Sequence[Token]
+    text: QueryText, tree: exp.Select, ranges: Sequence[tuple[int, Position] | None], tokens: Sequence[Token]
 ) -> tuple[list[Side], list[exp.Expr]]:
     """The streams of FROM in order, and the conditions of their ON clauses."""
     tables: list[exp.Expr] = [tree.args["from_"].this]
@@ -126,10 +129,10 @@ def _sides(
     if len(tables) != len(ranges):
         raise QueryError("the FROM clause cannot be read", position=text.at(tokens[0]), hint=_SPELLING)
     sides: list[Side] = []
-    for table, found in zip(tables, ranges):
+    for table, span in zip(tables, ranges):
         position = position_of(text, table, text.at(tokens[0]))
         stream, alias = _table(text, table, position)
-        if found is None:
+        if span is None:
             raise QueryError(f"{stream!r} has no window", position=position, hint=_SPELLING)
         if any(alias == side.alias for side in sides):
             raise QueryError(
@@ -137,11 +140,11 @@ def _sides(
                 position=position,
                 hint="give one an alias, as in trades t2",
             )
-        sides.append(Side(stream, alias, found[0], found[1]))
+        sides.append(Side(stream, alias, *span))
     return sides, conditions
 
 
-def _cut(text: Text, tokens: Sequence[Token]) -> tuple[list[Token], list[tuple[int, Position] | None]]:
+def _cut(text: QueryText, tokens: Sequence[Token]) -> tuple[list[Token], list[tuple[int, Position] | None]]:
     """The tokens without the windows of the streams, and each stream's range."""
     first = (windows.from_clause(tokens) or 0) + 1
     last = first + len(windows.sources(tokens))
@@ -170,8 +173,8 @@ def _cut(text: Text, tokens: Sequence[Token]) -> tuple[list[Token], list[tuple[i
     return rest + list(tokens[last:]), ranges
 
 
-def _range(text: Text, tokens: Sequence[Token]) -> int:
-    """How long rows wait: the duration of ``[RANGE '60 min']``."""
+def _range(text: QueryText, tokens: Sequence[Token]) -> int:
+    """Return the duration of ``[RANGE '60 min']``, for which rows wait."""
     inside = tokens[1:-1]
     if not inside or inside[0].text.upper() != "RANGE" or len(inside) < 2:
         raise QueryError(
@@ -187,7 +190,7 @@ def _range(text: Text, tokens: Sequence[Token]) -> int:
     return windows.read_duration(text, inside[1:], "range")
 
 
-def _table(text: Text, table: exp.Expr, position: Position | None) -> tuple[str, str]:
+def _table(text: QueryText, table: exp.Expr, position: Position | None) -> tuple[str, str]:
     """A stream's name and its alias."""
     names: list[exp.Expr] = [*table.parts] if isinstance(table, exp.Table) else [table]
     alias = table.args.get("alias")

@@ -8,11 +8,11 @@ import re
 
 from sqlglot import exp
 
-from weft.bounds import MAX_DIGITS
 from weft.errors import QueryError
-from weft.query import Expr, Literal, Position
+from weft.model.bounds import MAX_DIGITS
+from weft.model.expression import Expr, Literal, Position
 
-_SMALLEST, _LARGEST = -(2**63), 2**63 - 1
+_MIN_BIGINT, _MAX_BIGINT = -(2**63), 2**63 - 1
 _INTEGER = re.compile(r"[0-9]+")
 _NUMBER = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -85,7 +85,7 @@ def _number(digits: str, position: Position | None) -> Literal:
 
 
 def _integer(value: int, position: Position | None) -> Literal:
-    if not _SMALLEST <= value <= _LARGEST:
+    if not _MIN_BIGINT <= value <= _MAX_BIGINT:
         raise QueryError(
             "the integer does not fit 64 bits", position=position, hint="write it with a decimal point"
         )

@@ -10,20 +10,20 @@ from sqlglot import Token, TokenType, exp
 from sqlglot.dialects import Spark
 from sqlglot.errors import ErrorLevel, ParseError
 
-from weft.bounds import MAX_COLUMN_NAME, MAX_NESTING, MAX_TOKENS
 from weft.errors import QueryError
-from weft.query import Position
-from weft.sql.text import Text
+from weft.model.bounds import MAX_COLUMN_NAME, MAX_NESTING, MAX_TOKENS
+from weft.model.expression import Position
+from weft.sql.text import QueryText
 
 _OPENERS = {TokenType.L_PAREN: TokenType.R_PAREN, TokenType.L_BRACKET: TokenType.R_BRACKET}
 _CLOSERS = {closer: opener for opener, closer in _OPENERS.items()}
-_DEEPER = (*_OPENERS, TokenType.CASE)
-_SHALLOWER = (*_CLOSERS, TokenType.END)
+_NESTING_OPENERS = (*_OPENERS, TokenType.CASE)
+_NESTING_CLOSERS = (*_CLOSERS, TokenType.END)
 _PREFIXES = (TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE)
 _BEFORE_ITEM = (None, TokenType.SELECT, TokenType.GROUP_BY, TokenType.COMMA, TokenType.L_PAREN)
 _AFTER_ITEM = (None, TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.R_PAREN)
 # Parameters, templates, hints, lambdas and pipes: sqlglot reads some of them, and drops them without a trace.
-_REFUSED = frozenset(
+_REFUSED_TOKENS = frozenset(
     (
         TokenType.PARAMETER,
         TokenType.SESSION_PARAMETER,
@@ -46,10 +46,10 @@ _REFUSED = frozenset(
 )
 
 
-def parse(text: Text, tokens: Sequence[Token]) -> exp.Select:
+def parse(text: QueryText, tokens: Sequence[Token]) -> exp.Select:
     """The tree of one SELECT from checked tokens; anything that is not one is refused with its position.
 
-    >>> text = Text("SELECT sum(price)")
+    >>> text = QueryText("SELECT sum(price)")
     >>> parse(text, text.tokens).expressions[0].name
     'sum'
     """
@@ -79,14 +79,14 @@ def parse(text: Text, tokens: Sequence[Token]) -> exp.Select:
 
 
 def position_of(
-    text: Text, node: exp.Expr | None, default: Position | None = None, *, last: bool = False
+    text: QueryText, node: exp.Expr | None, default: Position | None = None, *, last: bool = False
 ) -> Position | None:
-    """Where a tree begins in the text, or its ``last`` token; ``default`` if it has no token of its own."""
+    """Return the place of a tree's first token, or of its ``last``; ``default`` if it has none of its own."""
     starts = [n.meta["start"] for n in node.walk() if "start" in n.meta] if node is not None else []
     return text.position(max(starts) if last else min(starts)) if starts else default
 
 
-def check_tokens(text: Text, tokens: Sequence[Token]) -> None:
+def check_tokens(text: QueryText, tokens: Sequence[Token]) -> None:
     """Refuse what sqlglot would let pass: unbalanced brackets, stray commas, parameters, double quotes."""
     _check_size(text, tokens)
     opened: list[Token] = []
@@ -105,7 +105,7 @@ def check_tokens(text: Text, tokens: Sequence[Token]) -> None:
             raise QueryError(
                 f"{raw} without a name", position=text.at(token), hint="add the name or remove it"
             )
-        elif kind in _REFUSED:
+        elif kind in _REFUSED_TOKENS:
             raise QueryError(
                 f"unexpected {raw!r}",
                 position=text.at(token),
@@ -123,7 +123,7 @@ def check_tokens(text: Text, tokens: Sequence[Token]) -> None:
         )
 
 
-def _check_size(text: Text, tokens: Sequence[Token]) -> None:
+def _check_size(text: QueryText, tokens: Sequence[Token]) -> None:
     """Refuse what the parser would take too long for, or recurse on too deeply."""
     if len(tokens) > MAX_TOKENS:
         raise QueryError(
@@ -134,7 +134,7 @@ def _check_size(text: Text, tokens: Sequence[Token]) -> None:
     depth = signs = 0
     for token in tokens:
         kind = token.token_type
-        depth += (kind in _DEEPER) - (kind in _SHALLOWER)
+        depth += (kind in _NESTING_OPENERS) - (kind in _NESTING_CLOSERS)
         signs = signs + 1 if kind in _PREFIXES else 0
         if depth + signs > MAX_NESTING:
             raise QueryError(
@@ -181,7 +181,7 @@ class _Parser(Spark.Parser):
         return node
 
 
-def _readable(text: Text, error: _Unparsed) -> QueryError:
+def _readable(text: QueryText, error: _Unparsed) -> QueryError:
     if error.token is None:
         return QueryError("the query ends too early", hint="complete it")
     position, raw = text.at(error.token), text.raw(error.token)

@@ -7,30 +7,30 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from weft.bounds import MAX_IN_VALUES, MAX_NESTING, MAX_PARTS
 from weft.errors import QueryError
-from weft.query import Call, Column, Expr, Literal, Position
+from weft.model.bounds import MAX_IN_VALUES, MAX_NESTING, MAX_PARTS
+from weft.model.expression import Call, Column, Expr, Literal, Position
 from weft.sql import calls, literals
 from weft.sql.parser import position_of
-from weft.sql.text import Text
-from weft.sql.whitelist import BINARY, COMPARISONS, EXTRACT, PREDICATES, REFUSED, TYPE_HINTS, TYPES
+from weft.sql.text import QueryText
+from weft.sql.whitelist import BINARY, COMPARISONS, EXTRACT, PREDICATES, REFUSED_NODES, TYPE_HINTS, TYPES
 
 
 @dataclass(frozen=True)
 class Reader:
-    """Reads the expressions of one clause.
+    """A reader of the expressions of one clause.
 
     ``tables`` are the names that may stand before a column, in small letters, and what is put before it
     for each. ``names`` are the names it may use and what they stand for (None: any column of the stream);
     ``collect`` takes an aggregate and gives the expression that stands for it (None: none is allowed).
 
     >>> from weft.sql.parser import parse
-    >>> text = Text("SELECT price * 2 > 10 AND symbol IS NOT NULL")
+    >>> text = QueryText("SELECT price * 2 > 10 AND symbol IS NOT NULL")
     >>> print(Reader(text, "WHERE").read(parse(text, text.tokens).expressions[0]))
     (((price * 2) > 10) AND not(is_null(symbol)))
     """
 
-    text: Text
+    text: QueryText
     clause: str
     tables: Mapping[str, str] = field(default_factory=dict)
     names: Mapping[str, Expr] | None = None
@@ -56,7 +56,7 @@ class Reader:
         return QueryError(message, position=self.position(node), hint=hint)
 
     def position(self, node: exp.Expr) -> Position | None:
-        """Where a tree begins; for one without a token of its own, where the one around it does."""
+        """Return the place of a tree's first token; without one of its own, that of the tree around it."""
         around: exp.Expr | None = node
         while around is not None:
             if position := position_of(self.text, around):
@@ -70,9 +70,9 @@ class Reader:
             return None
         qualifier = ".".join(p.name for p in node.parts[:-1])
         if qualifier and qualifier.lower() not in self.tables:
-            known = " or ".join(repr(t) for t in sorted(self.tables))
+            choices = " or ".join(repr(t) for t in sorted(self.tables))
             raise self.error(
-                node, f"unknown table {qualifier!r}", f"write {known}" if known else "leave it out"
+                node, f"unknown table {qualifier!r}", f"write {choices}" if choices else "leave it out"
             )
         return self.tables.get(qualifier.lower(), "") + node.name
 
@@ -94,10 +94,10 @@ class Reader:
         handler = _HANDLERS.get(type(node))
         if handler is not None:
             return handler(self, node)
-        what, hint = REFUSED.get(
+        construct, hint = REFUSED_NODES.get(
             type(node), (f"'{node.key}' here", "see the list of functions and operators")
         )
-        raise self.error(node, f"{what} is not supported", hint)
+        raise self.error(node, f"{construct} is not supported", hint)
 
     def _tight(self, part: exp.Expr, looser: tuple[type[exp.Expr], ...]) -> None:
         """Refuse an operand that needs parentheses: sqlglot and Spark do not read `a = b IN (1)` alike."""
@@ -147,12 +147,12 @@ class Reader:
         )
 
     def _call(self, node: exp.Expr) -> Expr:
-        found = calls.aggregate(self, node)
-        if found is None:
+        aggregate = calls.aggregate(self, node)
+        if aggregate is None:
             return calls.function(self, node)
         if self.collect is None:
             raise self.error(node, f"an aggregate is not allowed in {self.clause}", "use HAVING or SELECT")
-        return self.collect(*found, self.position(node))
+        return self.collect(*aggregate, self.position(node))
 
     def _not(self, node: exp.Expr) -> Expr:
         return Call("not", (self._read(node.this),), self.position(node))

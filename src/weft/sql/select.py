@@ -7,20 +7,21 @@ from itertools import pairwise
 
 from sqlglot import Token, TokenType, exp
 
-from weft.bounds import MAX_GROUP_COLUMNS
 from weft.errors import QueryError
-from weft.query import Position, Query, TableJoin
+from weft.model.bounds import MAX_GROUP_COLUMNS
+from weft.model.expression import Position
+from weft.model.query import Lookup, Query
 from weft.sql import windows
 from weft.sql.assemble import Parts, Snippet, assemble, window_column
 from weft.sql.parser import check_tokens, parse, position_of
 from weft.sql.reader import Reader
-from weft.sql.tables import Scope, plain_scope, read_joins
-from weft.sql.text import Statement, Text
+from weft.sql.tables import Scope, plain_scope, read_lookups
+from weft.sql.text import QueryText, Statement
 from weft.sql.whitelist import HINTS
 
-_READ = frozenset(("expressions", "from_", "joins", "where", "group", "having"))
+_CLAUSES = frozenset(("expressions", "from_", "joins", "where", "group", "having"))
 # Clauses of SELECT that are refused: the words they begin with, and what to do instead.
-_REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
+_REFUSED_CLAUSES: dict[str, tuple[tuple[str, ...], str]] = {
     "distinct": (("DISTINCT",), "leave it out: a group has one row per window"),
     "order": (("ORDER BY",), "sort the results where you read them"),
     "sort": (("SORT BY",), "sort the results where you read them"),
@@ -52,13 +53,13 @@ def read_statement(statement: Statement) -> Query:
     rest, clauses = windows.cut(text, tokens)
     _check_order(text, rest)
     tree = parse(text, rest)
-    _refuse(text, tree, _READ, rest)
+    _refuse(text, tree, _CLAUSES, rest)
     scope = _source(text, tree, rest)
     where, having = (tree.args[name].this if tree.args.get(name) else None for name in ("where", "having"))
     conditions = [where] if where is not None else []
-    joins: list[TableJoin] = []
+    lookups: list[Lookup] = []
     if tree.args.get("joins"):
-        joins, conditions = read_joins(text, tree.args["joins"], scope, where, rest)
+        lookups, conditions = read_lookups(text, tree.args["joins"], scope, where, rest)
     items = _items(text, tree, rest)
     grouping = _Grouping(text, tree, scope.names, items, rest)
     clauses += grouping.clauses
@@ -73,7 +74,7 @@ def read_statement(statement: Statement) -> Query:
         having=[Snippet(text, having)] if having is not None else [],
         time=clause.time,
         tables=scope.names,
-        joins=joins,
+        lookups=lookups,
         group_positions=grouping.positions,
     )
     try:
@@ -83,7 +84,7 @@ def read_statement(statement: Statement) -> Query:
         raise QueryError(error.message, position=position, hint=error.hint) from None
 
 
-def _check_order(text: Text, tokens: Sequence[Token]) -> None:
+def _check_order(text: QueryText, tokens: Sequence[Token]) -> None:
     """Refuse clauses in another order than SQL's, which sqlglot would take in any."""
     found = [t for word in ("FROM", "WHERE", "GROUP BY", "HAVING") if (t := _find(tokens, (word,)))]
     for first, second in pairwise(found):
@@ -92,12 +93,12 @@ def _check_order(text: Text, tokens: Sequence[Token]) -> None:
             raise QueryError(message, position=text.at(second), hint="put it after")
 
 
-def _refuse(text: Text, node: exp.Expr, allowed: frozenset[str], tokens: Sequence[Token]) -> None:
+def _refuse(text: QueryText, node: exp.Expr, allowed: frozenset[str], tokens: Sequence[Token]) -> None:
     """Refuse the clauses of a tree that are not read."""
     for name, value in node.args.items():
         if name in allowed or value is None or value == [] or value is False:
             continue
-        words, hint = _REFUSED.get(name, ((name.strip("_").upper(),), "leave it out"))
+        words, hint = _REFUSED_CLAUSES.get(name, ((name.strip("_").upper(),), "leave it out"))
         token = _find(tokens, words)
         child = value[0] if isinstance(value, list) else value
         position = position_of(text, child if isinstance(child, exp.Expr) else node, text.at(tokens[0]))
@@ -116,7 +117,7 @@ def _find(tokens: Sequence[Token], words: tuple[str, ...]) -> Token | None:
     return None
 
 
-def _source(text: Text, tree: exp.Select, tokens: Sequence[Token]) -> Scope:
+def _source(text: QueryText, tree: exp.Select, tokens: Sequence[Token]) -> Scope:
     """The stream, and the names by which columns may refer to it."""
     clause = tree.args.get("from_")
     if clause is None:
@@ -145,7 +146,7 @@ def _source(text: Text, tree: exp.Select, tokens: Sequence[Token]) -> Scope:
     return Scope(name, (alias.name,))
 
 
-def _items(text: Text, tree: exp.Select, tokens: Sequence[Token]) -> list[Snippet]:
+def _items(text: QueryText, tree: exp.Select, tokens: Sequence[Token]) -> list[Snippet]:
     """The SELECT list; an item without a name is named after its text."""
     if not tree.expressions:
         raise QueryError("SELECT without columns", position=text.at(tokens[0]), hint="select an aggregate")
@@ -165,8 +166,8 @@ def _items(text: Text, tree: exp.Select, tokens: Sequence[Token]) -> list[Snippe
     return items
 
 
-def _is_name(text: Text, node: exp.Expr) -> bool:
-    """Whether a tree is a name, and not a string in the place of one."""
+def _is_name(text: QueryText, node: exp.Expr) -> bool:
+    """Return whether a tree is a name, and not a string in the place of one."""
     return isinstance(node, exp.Identifier) and bool(node.name) and text.text[node.meta["start"]] != "'"
 
 
@@ -183,7 +184,7 @@ def _default_name(node: exp.Expr) -> str | None:
     return "count" if counts else None
 
 
-def check_grouping(text: Text, tree: exp.Select) -> None:
+def check_grouping(text: QueryText, tree: exp.Select) -> None:
     """Refuse a GROUP BY of more columns than it may have."""
     columns = tree.args["group"].expressions
     if len(columns) > MAX_GROUP_COLUMNS + 1:  # one may be the window
@@ -199,7 +200,7 @@ class _Grouping:
 
     def __init__(
         self,
-        text: Text,
+        text: QueryText,
         tree: exp.Select,
         tables: Mapping[str, str],
         items: Sequence[Snippet],
@@ -257,7 +258,7 @@ class _Grouping:
 
 
 def _one_window(
-    text: Text, clauses: list[windows.Clause], tokens: Sequence[Token], grouping: _Grouping
+    text: QueryText, clauses: list[windows.Clause], tokens: Sequence[Token], grouping: _Grouping
 ) -> windows.Clause:
     if not clauses:
         raise QueryError("the query has no window", position=text.at(tokens[0]), hint=windows.REMEDY)

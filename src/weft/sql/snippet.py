@@ -7,21 +7,24 @@ from sqlglot import Token, TokenType, exp
 from weft.errors import QueryError
 from weft.sql.assemble import Snippet
 from weft.sql.parser import check_tokens, parse
-from weft.sql.text import Text
+from weft.sql.text import QueryText
 
 
-def snippet(source: str, what: str, query: str) -> Snippet:
-    """The tree of an expression; ``what`` and ``query`` name it in errors.
+def snippet(source: str, clause: str, query: str) -> Snippet:
+    """Return the tree of an expression; ``clause`` and ``query`` name it in errors.
 
     >>> snippet("volume > 500", "where", "busy").node.sql()
     'volume > 500'
     """
     try:
-        text = Text(source)
-        return Snippet(text, _tree(text), what=f"{what} {_short(source)}")
+        text = QueryText(source)
+        return Snippet(text, _tree(text), label=f"{clause} {_short(source)}")
     except QueryError as error:
         raise QueryError(
-            f"{what} {_short(source)}: {error.message}", query=query, position=error.position, hint=error.hint
+            f"{clause} {_short(source)}: {error.message}",
+            query=query,
+            position=error.position,
+            hint=error.hint,
         ) from None
 
 
@@ -29,7 +32,7 @@ def _short(source: str) -> str:
     return repr(source if len(source) <= 200 else source[:197] + "...")
 
 
-def _tree(text: Text) -> exp.Expr:
+def _tree(text: QueryText) -> exp.Expr:
     if not text.tokens:
         raise QueryError("an empty expression", hint="write an expression, as in volume > 500")
     check_tokens(text, text.tokens)

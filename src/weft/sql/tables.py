@@ -1,7 +1,7 @@
-"""Static tables beside the stream: the JOINs of a FROM clause, and what columns are called then.
+"""Lookup tables beside the stream: the JOINs of a FROM clause, and the names of columns beside them.
 
 There is no schema yet. Columns keep the name of their table before them (``close.cp``, ``trades.price``), or
-none; which table a bare name is of is found when the schemas are known, in ``weft.engine.bind``.
+none; which table a bare name is of is found when the schemas are known, in ``weft.operators.lookups.bind``.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from sqlglot import Token, exp
 
 from weft.errors import QueryError
-from weft.query import Column, Expr, Position, TableJoin, split_name
+from weft.model.expression import Column, Expr, Position, split_name
+from weft.model.query import Lookup
 from weft.sql.parser import position_of
 from weft.sql.reader import Reader
-from weft.sql.text import Text
+from weft.sql.text import QueryText
 
-_ON = "write JOIN close ON trades.symbol = close.symbol"
-_REFUSED = {
+_REMEDY = "write JOIN close ON trades.symbol = close.symbol"
+_REFUSED_KINDS = {
     "RIGHT": "write JOIN or LEFT JOIN: rows of a table that no row of the stream meets are in no window",
     "FULL": "write JOIN or LEFT JOIN: rows of a table that no row of the stream meets are in no window",
     "SEMI": "write JOIN: a row of the stream never meets two rows of a table",
@@ -70,59 +71,59 @@ def plain_scope(source: str) -> Scope:
     return Scope(source, tuple(dict.fromkeys((source, source.rpartition(".")[2]))))
 
 
-def read_joins(
-    text: Text, nodes: Sequence[exp.Join], scope: Scope, where: exp.Expr | None, tokens: Sequence[Token]
-) -> tuple[list[TableJoin], list[exp.Expr]]:
+def read_lookups(
+    text: QueryText, nodes: Sequence[exp.Join], scope: Scope, where: exp.Expr | None, tokens: Sequence[Token]
+) -> tuple[list[Lookup], list[exp.Expr]]:
     """The tables that are joined, all taken into the scope, and what of WHERE is still to be tested.
 
     A table after a comma is joined by the equalities in WHERE that name its columns.
     """
     conditions = list(_conjuncts(where)) if where is not None else []
-    found = [
-        _Found.of(text, node, scope, position_of(text, node.this) or text.at(tokens[0])) for node in nodes
+    tables = [
+        _FromTable.of(text, node, scope, position_of(text, node.this) or text.at(tokens[0])) for node in nodes
     ]
-    joins = []
-    for each in found:
-        using = each.node.args.get("using")
+    lookups = []
+    for table in tables:
+        using = table.node.args.get("using")
         reader = Reader(text, "ON", scope.names)
         if using:
             keys: list[tuple[Expr, str]] = [(Column(n.name, position_of(text, n)), n.name) for n in using]
-        elif each.how == "cross":
+        elif table.how == "cross":
             equal = {
                 id(c): pair
                 for c in conditions
-                if (pair := each.equality(reader, c)) and pair[0].find(exp.Column)  # no constants
+                if (pair := table.equality(reader, c)) and pair[0].find(exp.Column)  # no constants
             }
             conditions = [c for c in conditions if id(c) not in equal]
-            keys = [(each.before.read(key), column) for key, column in equal.values()]
+            keys = [(table.before.read(key), column) for key, column in equal.values()]
         else:
-            keys = [each.key(reader, condition) for condition in _conjuncts(each.node.args["on"])]
+            keys = [table.key(reader, condition) for condition in _conjuncts(table.node.args["on"])]
         if not keys:
             raise QueryError(
-                f"nothing says which row of {each.table!r} to join", position=each.position, hint=_ON
+                f"nothing says which row of {table.table!r} to join", position=table.position, hint=_REMEDY
             )
-        how = "inner" if each.how == "cross" else each.how
-        joins.append(TableJoin(each.table, tuple(keys), how, each.alias, each.position))
-    return joins, conditions
+        how = "inner" if table.how == "cross" else table.how
+        lookups.append(Lookup(table.table, tuple(keys), how, table.alias, table.position))
+    return lookups, conditions
 
 
-def group_names(group_by: Sequence[str], joins: Sequence[TableJoin], source: str) -> tuple[str, ...]:
-    """What group-by columns are called in the result: by their bare names, with the table's where two clash.
+def group_names(group_by: Sequence[str], lookups: Sequence[Lookup], source: str) -> tuple[str, ...]:
+    """Return the names of group-by columns in the result: bare ones, with the table's where two clash.
 
-    >>> close = TableJoin("close", ((Column("symbol"), "symbol"),))
+    >>> close = Lookup("close", ((Column("symbol"), "symbol"),))
     >>> group_names(["trades.symbol", "close.symbol", "close.sector"], [close], "trades")
     ('symbol', 'close_symbol', 'sector')
     """
-    if not joins:
+    if not lookups:
         return tuple(group_by)
-    prefixes = {source: "", **{join.alias: f"{join.alias}_" for join in joins}}
+    prefixes = {source: "", **{lookup.alias: f"{lookup.alias}_" for lookup in lookups}}
     split = [split_name(name, prefixes) for name in group_by]
     count = Counter(name for _, name in split)
     return tuple(prefixes.get(table, "") + name if count[name] > 1 else name for table, name in split)
 
 
 @dataclass(frozen=True)
-class _Found:
+class _FromTable:
     """A table in FROM; ``before`` reads what was known before it."""
 
     node: exp.Join
@@ -133,7 +134,7 @@ class _Found:
     position: Position
 
     @classmethod
-    def of(cls, text: Text, node: exp.Join, scope: Scope, position: Position) -> _Found:
+    def of(cls, text: QueryText, node: exp.Join, scope: Scope, position: Position) -> _FromTable:
         how = _how(text, node, position)
         table, alias = _table(node, position)
         before = Reader(text, "ON", scope.add(table, alias, position))
@@ -155,44 +156,46 @@ class _Found:
         if isinstance(node, exp.EQ):
             for key, column in ((node.this, node.expression), (node.expression, node.this)):
                 of_table = _prefix(reader, column.unnest()) == f"{self.alias}."
-                known = {"", *self.before.tables.values()}
-                if of_table and all(_prefix(reader, c) in known for c in key.find_all(exp.Column)):
+                prefixes = {"", *self.before.tables.values()}
+                if of_table and all(_prefix(reader, c) in prefixes for c in key.find_all(exp.Column)):
                     return key, column.unnest().name
         return None
 
 
 def _prefix(reader: Reader, node: exp.Expr) -> str | None:
-    """What says whose column a tree is; None where it is no column."""
+    """Return the prefix of a column, which says whose it is; None where a tree is no column."""
     name = reader.column_name(node)
     return None if name is None else name.removesuffix(node.name)
 
 
-def _how(text: Text, node: exp.Join, position: Position) -> str:
+def _how(text: QueryText, node: exp.Join, position: Position) -> str:
     """``inner``, ``left``, or ``cross`` for a table after a comma."""
     words = [str(node.args[part]).upper() for part in ("method", "side", "kind") if node.args.get(part)]
     for word in words:
-        if word in _REFUSED:
+        if word in _REFUSED_KINDS:
             raise QueryError(
-                f"{' '.join(words)} JOIN is not supported", position=position, hint=_REFUSED[word]
+                f"{' '.join(words)} JOIN is not supported", position=position, hint=_REFUSED_KINDS[word]
             )
-    known = all(not value or name in _READ for name, value in node.args.items())
-    if not known or not set(words) <= {"LEFT", "OUTER", "INNER", "CROSS"}:
-        raise QueryError(f"this {' '.join((*words, 'JOIN'))} is not supported", position=position, hint=_ON)
+    readable = all(not value or name in _JOIN_PARTS for name, value in node.args.items())
+    if not readable or not set(words) <= {"LEFT", "OUTER", "INNER", "CROSS"}:
+        raise QueryError(
+            f"this {' '.join((*words, 'JOIN'))} is not supported", position=position, hint=_REMEDY
+        )
     if "CROSS" in words:
         return "cross"
     if not node.args.get("using") and not position_of(text, node.args.get("on")):
-        raise QueryError("a JOIN without ON", position=position, hint=_ON)
+        raise QueryError("a JOIN without ON", position=position, hint=_REMEDY)
     return "left" if "LEFT" in words else "inner"
 
 
-_READ = ("this", "method", "side", "kind", "on", "using")
+_JOIN_PARTS = ("this", "method", "side", "kind", "on", "using")
 
 
 def _table(node: exp.Join, position: Position) -> tuple[str, str | None]:
     table = node.this
     plain = isinstance(table, exp.Table) and isinstance(table.this, exp.Identifier)
     if not plain or any(v for k, v in table.args.items() if k not in ("this", "db", "catalog", "alias")):
-        raise QueryError("JOIN takes the name of a table", position=position, hint=_ON)
+        raise QueryError("JOIN takes the name of a table", position=position, hint=_REMEDY)
     alias = table.args.get("alias")
     if alias is not None and (not isinstance(alias.this, exp.Identifier) or alias.args.get("columns")):
         raise QueryError(
@@ -202,10 +205,10 @@ def _table(node: exp.Join, position: Position) -> tuple[str, str | None]:
 
 
 def _conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
-    left = [node]
-    while left:
-        term = left.pop().unnest()
+    waiting = [node]
+    while waiting:
+        term = waiting.pop().unnest()
         if isinstance(term, exp.And):
-            left += [term.expression, term.this]
+            waiting += [term.expression, term.this]
         else:
             yield term

@@ -10,23 +10,23 @@ from dataclasses import dataclass
 from sqlglot import Token, TokenType
 from sqlglot.dialects import Spark
 
-from weft.bounds import MAX_QUERIES, MAX_QUERY_NAME, MAX_TEXT_CHARACTERS
 from weft.errors import QueryError
-from weft.query import Position
+from weft.model.bounds import MAX_QUERIES, MAX_QUERY_NAME, MAX_TEXT_CHARACTERS
+from weft.model.expression import Position
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _NAME_COMMENT = re.compile(r"--[ \t]*name[ \t]*:[ \t]*(.*)", re.IGNORECASE)
 _COMMENT = re.compile(r"--[^\r\n]*|/\*")
 _BLOCK = re.compile(r"/\*|\*/")
-_QUOTED = re.compile(
+_QUOTES = re.compile(
     r"""--[^\r\n]*|/\*|'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`(?:[^`]|``)*`|['"`]""", re.DOTALL
 )
 
 
-class Text:
+class QueryText:
     """A query text and its tokens.
 
-    >>> text = Text("SELECT\\n  price")
+    >>> text = QueryText("SELECT\\n  price")
     >>> text.position(text.tokens[1].start)
     (2, 3)
     """
@@ -49,7 +49,7 @@ class Text:
             self.text.encode()
         except UnicodeEncodeError as error:
             raise QueryError(
-                "half a character", position=self.position(error.start), hint="read the text as UTF-8"
+                "invalid UTF-8", position=self.position(error.start), hint="read the text as UTF-8"
             ) from None
 
     def position(self, offset: int) -> Position:
@@ -79,7 +79,7 @@ class Text:
         return "".join(parts)
 
     def has_word(self, after: Position | None, word: str, before: Position | None) -> bool:
-        """Whether a word stands between two places."""
+        """Return whether a word stands between two places."""
         if after is None or before is None:
             return False
         first, last = (self._lines[line - 1] + column - 1 for line, column in (after, before))
@@ -97,9 +97,9 @@ class Text:
         return tokens
 
     def _unreadable(self, error: Exception) -> QueryError:
-        """What was opened last and never closed, if anything."""
+        """Return the error for a quote or comment that is never closed, or for other text."""
         at = 0
-        while opened := _QUOTED.search(self.text, at):
+        while opened := _QUOTES.search(self.text, at):
             at = opened.end() if opened[0] != "/*" else _comment_end(self.text, opened.start())
             if at < 0 or opened[0] in "'\"`":
                 closing = "*/" if opened[0] == "/*" else opened[0]
@@ -122,13 +122,13 @@ class Statement:
     """One query of a text: its name, and its tokens without the semicolon; ``named`` if the text has it."""
 
     name: str
-    text: Text
+    text: QueryText
     tokens: tuple[Token, ...]
     named: bool = False
 
     @property
     def written(self) -> str:
-        """Its text, from its first word to its last.
+        """The text of the query, from its first word to its last.
 
         >>> split("SELECT 1; -- name: b\\nSELECT  2")[1].written
         'SELECT  2'
@@ -163,7 +163,7 @@ def split(text: str) -> list[Statement]:
     >>> [s.name for s in split("-- name: busy\\nSELECT 1; SELECT 2;")]
     ['busy', 'q2']
     """
-    whole = Text(text)
+    whole = QueryText(text)
     bodies: list[list[Token]] = [[]]
     for token in whole.tokens:
         if token.token_type is TokenType.SEMICOLON:
@@ -180,11 +180,11 @@ def split(text: str) -> list[Statement]:
             hint="split it into several texts",
         )
     names = _names(whole, bodies)
-    taken, found = set(names.values()), []
+    taken, statements = set(names.values()), []
     for number, body in enumerate(bodies):
         name = names.get(number) or _unused(f"q{number + 1}", taken)
-        found.append(Statement(name, whole, tuple(body), number in names))
-    return found
+        statements.append(Statement(name, whole, tuple(body), number in names))
+    return statements
 
 
 def _unused(name: str, taken: set[str]) -> str:
@@ -193,7 +193,7 @@ def _unused(name: str, taken: set[str]) -> str:
     return name
 
 
-def _names(whole: Text, bodies: list[list[Token]]) -> dict[int, str]:
+def _names(whole: QueryText, bodies: list[list[Token]]) -> dict[int, str]:
     """The name given before each body, by the body's number."""
     starts = [body[0].start for body in bodies]
     names: dict[int, str] = {}
@@ -226,7 +226,7 @@ def _names(whole: Text, bodies: list[list[Token]]) -> dict[int, str]:
     return names
 
 
-def _name_comments(whole: Text) -> Iterator[tuple[int, str]]:
+def _name_comments(whole: QueryText) -> Iterator[tuple[int, str]]:
     """Offset and text of every name given in a line comment."""
     ends = [0, *(t.end + 1 for t in whole.tokens)]
     starts = [*(t.start for t in whole.tokens), len(whole.text)]

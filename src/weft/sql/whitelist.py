@@ -1,4 +1,4 @@
-"""What query text may say: the operators, types and functions that are read, and remedies for the rest."""
+"""The operators, types and functions that query text may use, and remedies for the rest."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import difflib
 from sqlglot import exp
 
 from weft import aggregates
-from weft.expr import ALIASES, FUNCTIONS
+from weft.expr.functions import ALIASES, FUNCTIONS
 
 BINARY: dict[type[exp.Expr], str] = {
     exp.Add: "+",
@@ -51,7 +51,7 @@ TYPE_HINTS = {
     exp.DType.DECIMAL: _DOUBLE,
 }
 _CLOCK = "an answer depends on the rows alone; compare with a literal"
-REFUSED: dict[type[exp.Expr], tuple[str, str]] = {
+REFUSED_NODES: dict[type[exp.Expr], tuple[str, str]] = {
     exp.Window: ("a window function (OVER)", "use an aggregate; the query's window says over which rows"),
     exp.Select: ("a subquery", "write a query of its own"),
     exp.Subquery: ("a subquery", "write a query of its own"),
@@ -78,15 +78,15 @@ HINTS = {
 
 
 def similar(called: str) -> str:
-    """What to do about a function that is not on the list.
+    """Return what to write instead of a function that is not on the list.
 
     >>> similar("lenght")
     "did you mean 'length'?"
     """
     if called in HINTS:
         return HINTS[called]
-    known = [n for n in (*FUNCTIONS, *ALIASES, *aggregates.names()) if n.isidentifier()]
-    close = difflib.get_close_matches(called, set(known) - SYNTAX - {"count_star"}, n=1, cutoff=0.8)
+    names = [n for n in (*FUNCTIONS, *ALIASES, *aggregates.names()) if n.isidentifier()]
+    close = difflib.get_close_matches(called, set(names) - SYNTAX - {"count_star"}, n=1, cutoff=0.8)
     if close:
         return f"did you mean {close[0]!r}?"
     return "only functions of the documented list, and aggregates defined before, can be called"

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 
 from sqlglot import Token, TokenType, exp
 
-from weft.duration import parse_duration
 from weft.errors import QueryError
-from weft.query import Position, Window
+from weft.model.duration import parse_duration
+from weft.model.expression import Position
+from weft.model.window import Window
 from weft.sql.parser import position_of
-from weft.sql.text import Text
+from weft.sql.text import QueryText
 
 REMEDY = (
     "write FROM trades [RANGE '12 min' SLIDE '5 min'], GROUP BY window(ts, '12 minutes', '5 minutes')"
@@ -33,9 +34,9 @@ _FLINK_ARGS = {
     "TUMBLE": ("DATA", "TIMECOL", "SIZE", "OFFSET"),
 }
 _CLAUSES = (TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY, TokenType.LIMIT)
-_OPEN = (TokenType.L_PAREN, TokenType.L_BRACKET)
+_OPENERS = (TokenType.L_PAREN, TokenType.L_BRACKET)
 _LITERALS = (TokenType.STRING, TokenType.NUMBER)
-_CLOSE = (TokenType.R_PAREN, TokenType.R_BRACKET)
+_CLOSERS = (TokenType.R_PAREN, TokenType.R_BRACKET)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +49,10 @@ class Clause:
     flink: bool = False
 
 
-def cut(text: Text, tokens: Sequence[Token]) -> tuple[list[Token], list[Clause]]:
+def cut(text: QueryText, tokens: Sequence[Token]) -> tuple[list[Token], list[Clause]]:
     """The tokens without the windows of the FROM clause, and these windows.
 
-    >>> text = Text("SELECT count(*) FROM trades [RANGE '12 min' SLIDE '5 min'] WHERE price > 1")
+    >>> text = QueryText("SELECT count(*) FROM trades [RANGE '12 min' SLIDE '5 min'] WHERE price > 1")
     >>> rest, clauses = cut(text, text.tokens)
     >>> text.source(rest)
     'SELECT count(*) FROM trades WHERE price > 1'
@@ -95,10 +96,10 @@ def cut(text: Text, tokens: Sequence[Token]) -> tuple[list[Token], list[Clause]]
 
 
 def from_clause(tokens: Sequence[Token]) -> int | None:
-    """Where the FROM of the statement is: outside parentheses, and not that of IS DISTINCT FROM."""
+    """Return the index of the statement's FROM: outside parentheses, not that of IS DISTINCT FROM."""
     depth = 0
     for number, token in enumerate(tokens):
-        depth += (token.token_type in _OPEN) - (token.token_type in _CLOSE)
+        depth += (token.token_type in _OPENERS) - (token.token_type in _CLOSERS)
         if (
             depth == 0
             and token.token_type is TokenType.FROM
@@ -119,12 +120,12 @@ def sources(tokens: Sequence[Token]) -> Sequence[Token]:
     return tokens[start + 1 : end]
 
 
-def read_duration(text: Text, tokens: Sequence[Token], what: str) -> int:
+def read_duration(text: QueryText, tokens: Sequence[Token], part: str) -> int:
     """The microseconds of a duration, in quotes or not."""
-    return _duration(_unquoted(text, tokens), what, text.at(tokens[0]))
+    return _duration(_unquoted(text, tokens), part, text.at(tokens[0]))
 
 
-def from_call(text: Text, call: exp.Anonymous, time: str | None) -> Clause:
+def from_call(text: QueryText, call: exp.Anonymous, time: str | None) -> Clause:
     """Spark's ``window(time, range[, slide[, offset]])``; ``time`` is its first argument, already read."""
     position = position_of(text, call) or (1, 1)
     arguments = call.expressions[1:]
@@ -135,9 +136,9 @@ def from_call(text: Text, call: exp.Anonymous, time: str | None) -> Clause:
             hint="write window(ts, '12 minutes', '5 minutes')",
         )
     durations: dict[str, int] = {}
-    for what, argument in zip(("range", "slide", "offset"), arguments):
+    for part, argument in zip(("range", "slide", "offset"), arguments):
         where = position_of(text, argument) or position
-        durations[what] = _duration(_interval_text(argument, what, where), what, where)
+        durations[part] = _duration(_interval_text(argument, part, where), part, where)
     return Clause(_window(durations, position), position, time)
 
 
@@ -149,14 +150,14 @@ def _window(durations: dict[str, int], position: Position) -> Window:
         raise QueryError(error.message, position=position, hint=error.hint or _CQL) from None
 
 
-def _duration(value: str, what: str, position: Position) -> int:
+def _duration(value: str, part: str, position: Position) -> int:
     try:
-        return parse_duration(value, what, negative=what == "offset")
+        return parse_duration(value, part, negative=part == "offset")
     except QueryError as error:
         raise QueryError(error.message, position=position, hint=error.hint) from None
 
 
-def _interval_text(node: exp.Expr, what: str, position: Position) -> str:
+def _interval_text(node: exp.Expr, part: str, position: Position) -> str:
     unit = ""
     if isinstance(node, exp.Interval):
         # A span such as HOUR TO MINUTE is no unit; its name is empty, and the duration is refused below.
@@ -165,17 +166,17 @@ def _interval_text(node: exp.Expr, what: str, position: Position) -> str:
     node = node.this if sign else node
     if not isinstance(node, exp.Literal) or not (node.is_string or unit):
         raise QueryError(
-            f"{what}: not a duration", position=position, hint="write it in quotes, as in '12 minutes'"
+            f"{part}: not a duration", position=position, hint="write it in quotes, as in '12 minutes'"
         )
     return f"{sign}{node.name} {unit}".strip()
 
 
-def _unquoted(text: Text, tokens: Sequence[Token]) -> str:
+def _unquoted(text: QueryText, tokens: Sequence[Token]) -> str:
     quoted = len(tokens) == 1 and tokens[0].token_type is TokenType.STRING
     return tokens[0].text if quoted else text.source(tokens)
 
 
-def _bracket(text: Text, tokens: Sequence[Token]) -> Clause:
+def _bracket(text: QueryText, tokens: Sequence[Token]) -> Clause:
     """CQL's ``[RANGE '12 min' SLIDE '5 min' OFFSET '1 min']`` and ``[ROWS 100 SLIDE 10 OFFSET 1]``.
 
     Windows end at multiples of the slide.
@@ -207,13 +208,13 @@ def _bracket(text: Text, tokens: Sequence[Token]) -> Clause:
     if first.lower() not in parts:
         raise QueryError("a window without RANGE or ROWS", position=position, hint=_CQL)
     sizes = {}
-    for what, words in parts.items():
+    for part, words in parts.items():
         if not words:
             raise QueryError(
-                f"{what.upper()} without a {'number' if rows else 'duration'}", position=position, hint=_CQL
+                f"{part.upper()} without a {'number' if rows else 'duration'}", position=position, hint=_CQL
             )
         read = _count if rows else _duration
-        sizes[what] = read(_unquoted(text, words), what, text.at(words[0]))
+        sizes[part] = read(_unquoted(text, words), part, text.at(words[0]))
     size = sizes[first.lower()]
     try:
         window = Window.ending_at_multiples(size, sizes.get("slide", size), sizes.get("offset", 0), rows)
@@ -222,10 +223,10 @@ def _bracket(text: Text, tokens: Sequence[Token]) -> Clause:
     return Clause(window, position)
 
 
-def _count(value: str, what: str, position: Position) -> int:
+def _count(value: str, part: str, position: Position) -> int:
     if not re.fullmatch(r"-? *[0-9]{1,20}", value.strip()):
         raise QueryError(
-            f"{what}: {value[:40]!r} is not a number of rows",
+            f"{part}: {value[:40]!r} is not a number of rows",
             position=position,
             hint="write [ROWS 100 SLIDE 10]",
         )
@@ -233,7 +234,7 @@ def _count(value: str, what: str, position: Position) -> int:
 
 
 def _flink_call(tokens: Sequence[Token], at: int) -> int | None:
-    """Where the arguments of a window function open; None for another table."""
+    """Return the index where the arguments of a window function open; None for another table."""
     name = at
     if tokens[at].token_type is TokenType.TABLE and at + 1 < len(tokens):
         name += 2 if tokens[at + 1].token_type is TokenType.L_PAREN else 0
@@ -242,7 +243,7 @@ def _flink_call(tokens: Sequence[Token], at: int) -> int | None:
     return name + 1 if tokens[name].text.upper() in ("HOP", "TUMBLE", "CUMULATE", "SESSION") else None
 
 
-def _flink(text: Text, function: Token, tokens: Sequence[Token]) -> tuple[Clause, list[Token]]:
+def _flink(text: QueryText, function: Token, tokens: Sequence[Token]) -> tuple[Clause, list[Token]]:
     """Flink's window functions: the window, and the tokens of the table they are over."""
     position, name = text.at(function), function.text.upper()
     if name not in _FLINK:
@@ -250,7 +251,7 @@ def _flink(text: Text, function: Token, tokens: Sequence[Token]) -> tuple[Clause
     arguments = _flink_arguments(text, name, tokens, position)
     source = arguments.pop("DATA")
     source = source[1:] if source and source[0].token_type is TokenType.TABLE else source
-    if not source or any(t.token_type in _OPEN for t in source):
+    if not source or any(t.token_type in _OPENERS for t in source):
         raise QueryError(f"{name} needs a table", position=position, hint=f"write {_FLINK[name]}")
     described = arguments.pop("TIMECOL")
     if (
@@ -264,17 +265,17 @@ def _flink(text: Text, function: Token, tokens: Sequence[Token]) -> tuple[Clause
         )
     durations = {}
     for argument, words in arguments.items():
-        what = "range" if argument == "SIZE" else argument.lower()
+        part = "range" if argument == "SIZE" else argument.lower()
         where = text.at(words[0]) if words else position
-        durations[what] = _duration(_unquoted(text, words), what, where)
+        durations[part] = _duration(_unquoted(text, words), part, where)
     return Clause(_window(durations, position), position, described[2].text, flink=True), source
 
 
 def _flink_arguments(
-    text: Text, name: str, tokens: Sequence[Token], position: Position
+    text: QueryText, name: str, tokens: Sequence[Token], position: Position
 ) -> dict[str, list[Token]]:
     names = _FLINK_ARGS[name]
-    found: dict[str, list[Token]] = {}
+    arguments: dict[str, list[Token]] = {}
     for number, argument in enumerate(split_list(tokens)):
         key = names[number] if number < len(names) else ""
         if len(argument) > 1 and argument[1].token_type is TokenType.FARROW:
@@ -284,21 +285,21 @@ def _flink_arguments(
                 hint = f"did you mean {close[0]}?" if close else f"its arguments are {', '.join(names)}"
                 raise QueryError(f"{name} has no argument {key}", position=text.at(argument[0]), hint=hint)
             argument = argument[2:]
-        if not key or key in found:
+        if not key or key in arguments:
             where = text.at(argument[0]) if argument else position
             raise QueryError(f"too many arguments for {name}", position=where, hint=f"write {_FLINK[name]}")
-        found[key] = argument
+        arguments[key] = argument
     for key in names:
-        if key not in found and key != "OFFSET":
+        if key not in arguments and key != "OFFSET":
             raise QueryError(f"{name} without its {key}", position=position, hint=f"write {_FLINK[name]}")
-    return found
+    return arguments
 
 
 def split_list(tokens: Sequence[Token]) -> Iterator[list[Token]]:
     """Tokens between the commas that are in no inner parentheses."""
     depth, part = 0, list[Token]()
     for token in tokens:
-        depth += (token.token_type in _OPEN) - (token.token_type in _CLOSE)
+        depth += (token.token_type in _OPENERS) - (token.token_type in _CLOSERS)
         if depth == 0 and token.token_type is TokenType.COMMA:
             yield part
             part = []
@@ -312,7 +313,7 @@ def closing(tokens: Sequence[Token], opening: int) -> int:
     """One past the bracket that closes the one at ``opening``."""
     depth = 0
     for number in range(opening, len(tokens)):
-        depth += (tokens[number].token_type in _OPEN) - (tokens[number].token_type in _CLOSE)
+        depth += (tokens[number].token_type in _OPENERS) - (tokens[number].token_type in _CLOSERS)
         if depth == 0:
             return number + 1
     return len(tokens)

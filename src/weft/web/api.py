@@ -1,4 +1,4 @@
-"""The HTTP API: one route per thing that can be asked, each a call of `Served`."""
+"""The HTTP API: one route per thing that can be asked, each a call of `RunService`."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from weft.errors import JobError, NameTaken, QueryError, UnknownQuery, WeftError
-from weft.joins.plan import JoinPlan
-from weft.plain import plain, rows
+from weft.io.json_values import plain, rows
+from weft.planning.joins.plan import JoinPlan
 from weft.web.dashboard import Name, Where, add_dashboard, conditions
-from weft.web.doors import LET_IN
-from weft.web.limits import LIMIT, WAIT
+from weft.web.guard import FULL_ACCESS_KEY
+from weft.web.limits import MAX_RESULT_ROWS, MAX_WAIT_SECONDS
 from weft.web.metrics import CONTENT_TYPE, metrics
 from weft.web.models import (
     ChangeAnswer,
+    ErrorBody,
     HealthAnswer,
     NewQuery,
-    Problem,
     QueryAnswer,
     Replacement,
     ResultsAnswer,
     query_answer,
 )
 from weft.web.page import page
-from weft.web.served import Asked, Served, TooMuch
+from weft.web.run_service import ChangeRequest, RunService, TooMuch
 
 STATUS: dict[type[WeftError], int] = {
     UnknownQuery: 404,
@@ -40,12 +40,12 @@ STATUS: dict[type[WeftError], int] = {
     JobError: 409,
     QueryError: 422,
 }
-"""What an error is in HTTP; the first that fits."""
+"""The status of each kind of error; the first that fits."""
 
 Responses: TypeAlias = dict[int | str, dict[str, Any]]
 
 PROBLEMS: Responses = {
-    status: {"model": Problem, "description": words}
+    status: {"model": ErrorBody, "description": words}
     for status, words in {
         400: "The request cannot be read.",
         401: "The token is missing or wrong.",
@@ -59,13 +59,15 @@ PROBLEMS: Responses = {
         429: "There are too many queries or changes.",
     }.items()
 }
-READS: Responses = {status: PROBLEMS[status] for status in (400, 401, 404, 421, 422)}
+READ_RESPONSES: Responses = {status: PROBLEMS[status] for status in (400, 401, 404, 421, 422)}
 
-Wait = Annotated[float, Query(ge=0, le=WAIT, description="Seconds to wait for a batch to take the change.")]
+Wait = Annotated[
+    float, Query(ge=0, le=MAX_WAIT_SECONDS, description="Seconds to wait for a batch to take the change.")
+]
 
 
-def make_api(served: Served) -> FastAPI:
-    """The API over a run, as an ASGI application; `Doors` belong before it."""
+def make_api(served: RunService) -> FastAPI:
+    """Make the API over a run, as an ASGI application; a `RequestGuard` belongs before it."""
     api = FastAPI(
         title="weft",
         version=metadata.version("weft"),
@@ -83,7 +85,7 @@ def make_api(served: Served) -> FastAPI:
     )
     _queries(api, served)
     _reads(api, served)
-    add_dashboard(api, served, READS)
+    add_dashboard(api, served, READ_RESPONSES)
     _errors(api)
 
     @api.get("/docs", include_in_schema=False)
@@ -93,39 +95,39 @@ def make_api(served: Served) -> FastAPI:
     return api
 
 
-def _queries(api: FastAPI, served: Served) -> None:
-    """Queries: listed, added, replaced and dropped; their results."""
+def _queries(api: FastAPI, served: RunService) -> None:
+    """Add the routes that list, add, replace and drop queries, and read their results."""
     done: Responses = {202: {"model": ChangeAnswer, "description": "Accepted: the next batch takes it."}}
 
-    @api.get("/api/v1/queries", responses=READS)
+    @api.get("/api/v1/queries", responses=READ_RESPONSES)
     def list_queries() -> list[QueryAnswer]:
-        """The queries that are answered, and those that have asked to join."""
+        """The queries that are answered, and those that the next batch adds."""
         return [query_answer(shown, served.text(shown.name)) for shown in served.queries()]
 
     @api.post("/api/v1/queries", status_code=201, response_model=ChangeAnswer, responses={**done, **PROBLEMS})
     async def add_query(query: Annotated[NewQuery, Body()], wait: Wait = 0.0) -> Response:
-        """Let a query join with the next batch."""
+        """Add a query with the next batch."""
         return await _change(await run_in_threadpool(served.add, query.sql, query.name), wait, 201)
 
-    @api.get("/api/v1/queries/{name}", responses=READS)
+    @api.get("/api/v1/queries/{name}", responses=READ_RESPONSES)
     def show_query(name: Name) -> QueryAnswer:
         """One query."""
         return query_answer(served.query(name), served.text(name))
 
     @api.put("/api/v1/queries/{name}", response_model=ChangeAnswer, responses={**done, **PROBLEMS})
     async def replace_query(name: Name, query: Annotated[Replacement, Body()], wait: Wait = 0.0) -> Response:
-        """Let a query take the place of the one of this name."""
+        """Replace the query of this name by another."""
         return await _change(await run_in_threadpool(served.replace, name, query.sql), wait, 200)
 
     @api.delete("/api/v1/queries/{name}", response_model=ChangeAnswer, responses={**done, **PROBLEMS})
     async def drop_query(name: Name, wait: Wait = 0.0) -> Response:
-        """Let a query leave; its open windows are not answered."""
+        """Drop a query; its open windows are not answered."""
         return await _change(await run_in_threadpool(served.drop, name), wait, 200)
 
-    @api.get("/api/v1/queries/{name}/results", responses=READS)
+    @api.get("/api/v1/queries/{name}/results", responses=READ_RESPONSES)
     def read_results(
         name: Name,
-        limit: Annotated[int, Query(ge=1, le=LIMIT)] = 100,
+        limit: Annotated[int, Query(ge=1, le=MAX_RESULT_ROWS)] = 100,
         where: Where = [],  # noqa: B006
     ) -> ResultsAnswer:
         """A query's latest results, the newest first."""
@@ -139,15 +141,15 @@ def _queries(api: FastAPI, served: Served) -> None:
         )
 
 
-def _reads(api: FastAPI, served: Served) -> None:
-    """The plan in force, progress, health and metrics."""
+def _reads(api: FastAPI, served: RunService) -> None:
+    """Add the routes of the plan in force, progress, health and metrics."""
 
-    @api.get("/api/v1/plan", responses=READS)
+    @api.get("/api/v1/plan", responses=READ_RESPONSES)
     def show_plan() -> dict[str, Any]:
         """The plan in force: what is shared, how it is answered, what it should cost."""
         return {"version": served.running.program.version, **plain(served.running.plan.to_dict())}
 
-    @api.get("/api/v1/plan.txt", response_class=PlainTextResponse, responses=READS)
+    @api.get("/api/v1/plan.txt", response_class=PlainTextResponse, responses=READ_RESPONSES)
     def plan_text() -> str:
         """The plan in force, in words."""
         return str(served.running.plan)
@@ -155,7 +157,7 @@ def _reads(api: FastAPI, served: Served) -> None:
     @api.get(
         "/api/v1/plan.svg",
         response_class=Response,
-        responses={200: {"content": {"image/svg+xml": {}}}, **READS},
+        responses={200: {"content": {"image/svg+xml": {}}}, **READ_RESPONSES},
     )
     def plan_picture(
         tree: Annotated[int | None, Query(ge=0, description="This tree alone.")] = None,
@@ -168,12 +170,12 @@ def _reads(api: FastAPI, served: Served) -> None:
             raise HTTPException(404, f"there is no tree {tree}")
         return Response(plan.to_svg(tree), media_type="image/svg+xml")
 
-    @api.get("/api/v1/progress", responses=READS)
+    @api.get("/api/v1/progress", responses=READ_RESPONSES)
     def show_progress(
         limit: Annotated[int, Query(ge=1, le=1000)] = 20,
         after: Annotated[int, Query(description="Only steps with a higher number.")] = -1,
     ) -> list[dict[str, Any]]:
-        """What the latest steps did, oldest first."""
+        """The progress of the latest steps, oldest first."""
         return [plain(step) for step in served.record.steps(limit, after)]
 
     failed: Responses = {503: {"model": HealthAnswer, "description": "The run has failed."}}
@@ -181,7 +183,7 @@ def _reads(api: FastAPI, served: Served) -> None:
     @api.get("/health", response_model=HealthAnswer, responses=failed, include_in_schema=False)
     @api.get("/api/v1/health", response_model=HealthAnswer, responses=failed)
     def health(request: Request) -> Response:
-        """How the run does; 503 once it has failed. What it failed with is for those who may read more."""
+        """The state of the run; 503 once it has failed. The error itself is for those who may read more."""
         state, error = served.state, served.running.exception
         steps = served.record.steps(1)
         answer = HealthAnswer(
@@ -189,7 +191,7 @@ def _reads(api: FastAPI, served: Served) -> None:
             error=None
             if error is None
             else str(error)
-            if request.scope.get(LET_IN)
+            if request.scope.get(FULL_ACCESS_KEY)
             else type(error).__name__,
             engine=served.engine,
             weft=metadata.version("weft"),
@@ -211,48 +213,48 @@ def _reads(api: FastAPI, served: Served) -> None:
         return Response(metrics(served), media_type=CONTENT_TYPE)
 
 
-async def _change(asked: Asked, wait: float, status: int) -> Response:
-    """A change as the client sees it: done, or accepted where no batch took it in time."""
+async def _change(request: ChangeRequest, wait: float, status: int) -> Response:
+    """Return a change as the client sees it: done, or accepted where no batch took it in time."""
     # Not wait_for: that would cancel the change.
-    await asyncio.wait({asyncio.wrap_future(asked.future)}, timeout=wait)
-    if not asked.future.done():
-        accepted = ChangeAnswer(name=asked.name, state=asked.state, version=asked.version)
+    await asyncio.wait({asyncio.wrap_future(request.future)}, timeout=wait)
+    if not request.future.done():
+        accepted = ChangeAnswer(name=request.name, state=request.state, version=request.version)
         return JSONResponse(jsonable_encoder(accepted), 202)
-    change = asked.future.result()
-    left = asked.state == "leaving"
+    change = request.future.result()
+    dropped = request.state == "dropping"
     answer = ChangeAnswer(
         name=change.name,
-        state="left" if left else "running",
+        state="dropped" if dropped else "running",
         version=change.version,
         exact_from=change.exact_from,
-        history=None if left else change.history,
+        history=None if dropped else change.history,
     )
     return JSONResponse(jsonable_encoder(answer), status)
 
 
 def _errors(api: FastAPI) -> None:
-    """Every error as a `Problem`."""
+    """Answer every error with an `ErrorBody`."""
 
     @api.exception_handler(WeftError)
     def refused(request: Request, error: WeftError) -> JSONResponse:
         status = next((status for kind, status in STATUS.items() if isinstance(error, kind)), 422)
-        return _problem(status, Problem.of(error))
+        return _problem(status, ErrorBody.of(error))
 
     @api.exception_handler(RequestValidationError)
     def wrong(request: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        return _problem(422, Problem(message=f"{where}: {first['msg']}", hint="see /docs"))
+        return _problem(422, ErrorBody(message=f"{where}: {first['msg']}", hint="see /docs"))
 
     @api.exception_handler(HTTPException)
     def no_such_thing(request: Request, error: HTTPException) -> JSONResponse:
         return _problem(
-            error.status_code, Problem(message=str(error.detail), hint="see /docs"), error.headers
+            error.status_code, ErrorBody(message=str(error.detail), hint="see /docs"), error.headers
         )
 
 
-def _problem(status: int, problem: Problem, headers: Any = None) -> JSONResponse:
-    # Text from the client may hold half a character, which UTF-8 has no bytes for.
+def _problem(status: int, problem: ErrorBody, headers: Any = None) -> JSONResponse:
+    # Text from the client may hold half of a surrogate pair, which UTF-8 has no bytes for.
     text = problem.model_dump(exclude_none=True)
     safe = {k: v.encode(errors="replace").decode() if isinstance(v, str) else v for k, v in text.items()}
     return JSONResponse(safe, status, headers)

@@ -1,4 +1,4 @@
-"""Talks to a server with the standard library alone."""
+"""A client of the server's API, with the standard library alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_ope
 
 from weft.errors import JobError, QueryError, WeftError
 
-DEFAULT = "http://127.0.0.1:8787"
+DEFAULT_SERVER = "http://127.0.0.1:8787"
 
 
 class ServerError(WeftError):
@@ -33,30 +33,30 @@ class Client:
     weft.errors.JobError: 'ftp://example.org' is not a server; give --server http://HOST:PORT
     """
 
-    def __init__(self, server: str = DEFAULT, token: str | None = None) -> None:
+    def __init__(self, server: str = DEFAULT_SERVER, token: str | None = None) -> None:
         if urlsplit(server).scheme not in ("http", "https") or not urlsplit(server).netloc:
             raise JobError(f"'{server}' is not a server; give --server http://HOST:PORT")
         self.server, self.token = server.rstrip("/"), token
         self._opener = build_opener(_NoRedirects, ProxyHandler({}))
 
     def queries(self) -> list[dict[str, Any]]:
-        """All queries."""
+        """Return all queries."""
         return self._call("GET", "queries")
 
     def add(self, sql: str, name: str | None = None, wait: float = 0.0) -> dict[str, Any]:
-        """Let a query join."""
+        """Add a query."""
         return self._call("POST", "queries", {"sql": sql, "name": name}, wait=wait)
 
     def replace(self, name: str, sql: str, wait: float = 0.0) -> dict[str, Any]:
-        """Let a query take another's place."""
+        """Replace a query by another."""
         return self._call("PUT", f"queries/{quote(name, safe='')}", {"sql": sql}, wait=wait)
 
     def drop(self, name: str, wait: float = 0.0) -> dict[str, Any]:
-        """Let a query leave."""
+        """Drop a query."""
         return self._call("DELETE", f"queries/{quote(name, safe='')}", wait=wait)
 
     def results(self, name: str, limit: int = 20, where: tuple[str, ...] = ()) -> dict[str, Any]:
-        """A query's latest results."""
+        """Return a query's latest results."""
         return self._call("GET", f"queries/{quote(name, safe='')}/results", limit=limit, where=where)
 
     def _call(self, method: str, path: str, body: Any = None, **parameters: Any) -> Any:
@@ -81,14 +81,14 @@ class Client:
 
 
 def _problem(error: HTTPError) -> WeftError:
-    """What the server said was wrong, as the error it was there."""
+    """Return the error that the server reported, as it was there."""
     try:
-        said = json.load(error)
-        message, hint = str(said["message"]), said.get("hint")
+        body = json.load(error)
+        message, hint = str(body["message"]), body.get("hint")
     except (ValueError, KeyError, TypeError, AttributeError, OSError):
         return ServerError(f"the server failed: {error.code} {error.reason}")
     if error.code >= 500:
         return ServerError(message)
-    line, column = said.get("line"), said.get("column")
+    line, column = body.get("line"), body.get("column")
     position = (line, column) if isinstance(line, int) and isinstance(column, int) else None
-    return QueryError(message, query=said.get("query"), position=position, hint=hint)
+    return QueryError(message, query=body.get("query"), position=position, hint=hint)

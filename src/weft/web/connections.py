@@ -15,10 +15,10 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from weft.web.limits import WAITING, WAITING_OF_ADDRESS, WAITING_SECONDS
+from weft.web.limits import MAX_WAITING, MAX_WAITING_OF_ADDRESS, WAITING_SECONDS
 
 
-class Waiting:
+class WaitingConnections:
     """The connections of a server that wait for their clients, the one that has waited longest first."""
 
     def __init__(self) -> None:
@@ -32,9 +32,9 @@ class Waiting:
         self._since[connection] = expire
         address = connection.address
         self._addresses[address] += 1
-        if self._addresses[address] > WAITING_OF_ADDRESS:
-            self._close(next(each for each in self._since if each.address == address))
-        elif len(self._since) > WAITING:
+        if self._addresses[address] > MAX_WAITING_OF_ADDRESS:
+            self._close(next(c for c in self._since if c.address == address))
+        elif len(self._since) > MAX_WAITING:
             self._close(next(iter(self._since)))
 
     def remove(self, connection: GuardedProtocol) -> None:
@@ -54,7 +54,7 @@ class Waiting:
 class GuardedProtocol(H11Protocol):
     """HTTP over one connection, which says when it waits for its client."""
 
-    waiting: Waiting
+    waiting: WaitingConnections
     _state: Any = None
 
     @property
@@ -93,4 +93,4 @@ class GuardedProtocol(H11Protocol):
 
 def guarded() -> type[GuardedProtocol]:
     """The protocol of one server, with the connections that wait there."""
-    return type("Guarded", (GuardedProtocol,), {"waiting": Waiting()})
+    return type("Guarded", (GuardedProtocol,), {"waiting": WaitingConnections()})

@@ -13,22 +13,22 @@ from fastapi import FastAPI, Path, Query
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
-from weft.instants import python_values
-from weft.plain import plain, rows
-from weft.query import time_column
-from weft.web.limits import NAME
+from weft.io.json_values import plain, rows
+from weft.model.instants import python_values
+from weft.model.join import time_column
+from weft.web.limits import MAX_NAME_CHARACTERS
 from weft.web.models import CostsAnswer, GroupsAnswer, Overview, SeriesAnswer, Summary
 from weft.web.overview import costs, overview, summary
-from weft.web.served import Served
+from weft.web.run_service import RunService
 
 KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 FILES = {
-    each.name: each.read_bytes()
-    for each in resources.files("weft.web").joinpath("static").iterdir()
-    if each.name.rpartition(".")[2] in KINDS
+    file.name: file.read_bytes()
+    for file in resources.files("weft.web").joinpath("static").iterdir()
+    if file.name.rpartition(".")[2] in KINDS
 }
 
-Name = Annotated[str, Path(min_length=1, max_length=NAME, description="The query's name.")]
+Name = Annotated[str, Path(min_length=1, max_length=MAX_NAME_CHARACTERS, description="The query's name.")]
 Where = Annotated[
     list[str],
     Query(
@@ -46,7 +46,7 @@ Order = Literal[
 
 
 def conditions(where: list[str]) -> dict[str, str | None]:
-    """Columns and the values wanted.
+    """Return columns and the values asked for.
 
     >>> conditions(["symbol=A=B", "venue"])
     {'symbol': 'A=B', 'venue': None}
@@ -55,7 +55,7 @@ def conditions(where: list[str]) -> dict[str, str | None]:
     return {column: value if equals else None for column, equals, value in parted}
 
 
-def add_dashboard(api: FastAPI, served: Served, problems: dict[int | str, dict[str, Any]]) -> None:
+def add_dashboard(api: FastAPI, served: RunService, problems: dict[int | str, dict[str, Any]]) -> None:
     """Give the API the dashboard's page and routes."""
 
     @api.get("/", include_in_schema=False)
@@ -68,13 +68,13 @@ def add_dashboard(api: FastAPI, served: Served, problems: dict[int | str, dict[s
 
     @api.get("/api/v1/overview", responses=problems)
     def show_overview() -> Overview:
-        """How the run does: rows, latency, watermark, state, at a glance."""
+        """The run at a glance: rows, latency, watermark, state."""
         return overview(served)
 
     @api.get("/api/v1/summary", responses=problems)
     def list_summaries(
         search: Search = "",
-        state: Literal["", "running", "joining", "replacing", "leaving", "failed"] = "",
+        state: Literal["", "running", "adding", "replacing", "dropping", "failed"] = "",
         order: Annotated[Order, Query(description="With a - before it, from the top.")] = "name",
         offset: Offset = 0,
         limit: Limit = 25,
@@ -95,14 +95,14 @@ def add_dashboard(api: FastAPI, served: Served, problems: dict[int | str, dict[s
         """Some of a query's groups among its latest results, each with its newest result."""
         query = served.query(name).query
         groups = served.groups(query)
-        matching, some = groups.page(search, order, offset, limit)
+        matching, table = groups.page(search, order, offset, limit)
         return GroupsAnswer(
             name=name,
             keys=list(query.result_keys),
             columns=list(query.result_columns),
             total=groups.newest.num_rows,
             matching=matching,
-            groups=rows(some),
+            groups=rows(table),
         )
 
     @api.get("/api/v1/queries/{name}/series", responses=problems)
@@ -116,22 +116,22 @@ def add_dashboard(api: FastAPI, served: Served, problems: dict[int | str, dict[s
         From when it is first asked for, the server keeps a group's results apart, so that those of others
         do not push them out.
         """
-        wanted = conditions(where)
-        table = served.series(name, wanted)
+        group = conditions(where)
+        table = served.series(name, group)
         table = table.slice(max(0, table.num_rows - limit))
         data = {column: plain(python_values(table.column(column))) for column in table.column_names}
         ends = data.pop(time_column(table.column_names))
         return SeriesAnswer(
             name=name,
-            group=wanted,
+            group=group,
             window_start=data.pop("window_start", ends),
             window_end=ends,
-            values={c: v for c, v in data.items() if c not in wanted},
+            values={c: v for c, v in data.items() if c not in group},
         )
 
     @api.get("/api/v1/costs", responses=problems)
     def show_costs(offset: Offset = 0, limit: Limit = 25) -> CostsAnswer:
-        """What the plan should cost and what was measured, tree by tree, and what is shared."""
+        """The estimated and the measured cost, tree by tree, and what is shared."""
         return costs(served, offset, limit)
 
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.errors import QueryError
-from weft.instants import python_rows
-from weft.web.plain import text
+from weft.model.instants import python_rows
+from weft.web.filters import text
 
 
 @dataclass(frozen=True)
@@ -44,23 +44,23 @@ class Groups:
 
     @cached_property
     def labels(self) -> list[str]:
-        """What each group is found by, in lower case."""
+        """The text that each group is found by, in lower case."""
         rows = python_rows(self.newest.select(list(self.keys)))
         return [
             ", ".join("null" if v is None else text(v) or "" for v in row.values()).lower() for row in rows
         ]
 
     def page(self, search: str, order: str, offset: int, limit: int) -> tuple[int, pa.Table]:
-        """How many groups match, and some of them; ``order`` is a column, with a - before it from the top."""
-        found, wanted = self.newest, search.strip().lower()
-        if wanted and self.keys:
-            found = found.filter(pa.array([wanted in label for label in self.labels], pa.bool_()))
+        """Return the number of matches and a page of them; ``order`` is a column, after a - from the top."""
+        matches, words = self.newest, search.strip().lower()
+        if words and self.keys:
+            matches = matches.filter(pa.array([words in label for label in self.labels], pa.bool_()))
         column = order.removeprefix("-")
-        if column and column not in found.column_names:
+        if column and column not in matches.column_names:
             raise QueryError(
-                f"there is no column '{column}' to order by", hint=f"take {', '.join(found.column_names)}"
+                f"there is no column '{column}' to order by", hint=f"take {', '.join(matches.column_names)}"
             )
         if column:
             way = "descending" if order.startswith("-") else "ascending"
-            found = found.take(pc.sort_indices(found.column(column), sort_keys=[("", way)]))
-        return found.num_rows, found.slice(offset, limit)
+            matches = matches.take(pc.sort_indices(matches.column(column), sort_keys=[("", way)]))
+        return matches.num_rows, matches.slice(offset, limit)

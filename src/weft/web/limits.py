@@ -1,21 +1,21 @@
-"""How much a client may ask for."""
+"""Limits of what a client may ask for."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-BODY = 128 * 1024
-SQL = 20_000
-NAME = 100
-WAIT = 60.0
-LIMIT = 10_000
+MAX_BODY_BYTES = 128 * 1024
+MAX_SQL_CHARACTERS = 20_000
+MAX_NAME_CHARACTERS = 100
+MAX_WAIT_SECONDS = 60.0
+MAX_RESULT_ROWS = 10_000
 
-WAITING = 256
+MAX_WAITING = 256
 """Connections that may wait for their clients at once: for a request, the rest of it, or the next one."""
-WAITING_OF_ADDRESS = 128
-"""Those of one address."""
+MAX_WAITING_OF_ADDRESS = 128
+"""Waiting connections of one address."""
 WAITING_SECONDS = 5.0
-"""Seconds for the head of a request to come, and as many for its body."""
+"""Time for the head of a request to come, and as much for its body."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,14 +15,14 @@ from prometheus_client.core import (
     SummaryMetricFamily,
 )
 
-from weft.joins.plan import JoinPlan
-from weft.plan import Plan
+from weft.planning.joins.plan import JoinPlan
+from weft.planning.plan import Plan
 from weft.web.overview import watermark
 from weft.web.record import Record
-from weft.web.served import Served
+from weft.web.run_service import RunService
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-COUNTED = {
+COUNTER_HELP = {
     "rows": "Rows taken in.",
     "late": "Rows that missed at least one of their windows.",
     "ahead": "Rows further ahead of the clock than is believed: they move no watermark.",
@@ -31,15 +31,15 @@ COUNTED = {
 }
 
 
-def metrics(served: Served) -> bytes:
-    """All metrics of a run, as text."""
+def metrics(served: RunService) -> bytes:
+    """Return all metrics of a run, as text."""
     registry = CollectorRegistry()
     registry.register(_Collector(served))
     return generate_latest(registry)
 
 
 class _Collector:
-    def __init__(self, served: Served) -> None:
+    def __init__(self, served: RunService) -> None:
         self.served = served
 
     def collect(self) -> Iterator[Metric]:
@@ -57,7 +57,7 @@ class _Collector:
         yield from self._queries()
 
     def _queries(self) -> Iterator[Metric]:
-        states = dict.fromkeys(("running", "joining", "replacing", "leaving", "failed"), 0.0)
+        states = dict.fromkeys(("running", "adding", "replacing", "dropping", "failed"), 0.0)
         for query in self.served.queries():
             states[query.state] += 1
         yield _labelled("weft_queries", "Queries by state.", "state", states)
@@ -70,8 +70,8 @@ class _Collector:
 
 
 def _work(record: Record) -> Iterator[Metric]:
-    """What has been done since the start."""
-    for name, words in COUNTED.items():
+    """Yield the counters of the work since the start."""
+    for name, words in COUNTER_HELP.items():
         label = "weft_rows" if name == "rows" else f"weft_{name}_{'values' if name == 'bad' else 'rows'}"
         yield CounterMetricFamily(label, words, value=record.totals[name])
     yield CounterMetricFamily("weft_results", "Results delivered.", value=record.totals["results"])
@@ -105,7 +105,7 @@ def _work(record: Record) -> Iterator[Metric]:
 
 
 def _now(record: Record) -> Iterator[Metric]:
-    """What the latest step left."""
+    """Yield the gauges of the latest step."""
     last = record.last
     if last is None:
         return
@@ -121,7 +121,7 @@ def _now(record: Record) -> Iterator[Metric]:
 
 
 def _plan(plan: Plan | JoinPlan) -> Iterator[Metric]:
-    """What the plan in force should cost."""
+    """Yield the estimated costs of the plan in force."""
     unit = f"{plan.price.unit}/s" if isinstance(plan, Plan) else "comparisons/s"
     total = GaugeMetricFamily("weft_plan_cost", "Estimated cost of the plan.", labels=["unit"])
     total.add_metric([unit], plan.cost)

@@ -1,4 +1,4 @@
-"""What goes in and out over HTTP, as data."""
+"""Bodies of requests and answers over HTTP, as data."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from weft.duration import format_duration, format_length
 from weft.errors import QueryError, WeftError
-from weft.query import JoinQuery, Query
-from weft.query_json import join_to_dict, query_to_dict
-from weft.web.limits import NAME, SQL
-from weft.web.served import Shown
+from weft.model.as_data import join_to_dict, query_to_dict
+from weft.model.duration import format_duration, format_length
+from weft.model.join import JoinQuery
+from weft.model.query import Query
+from weft.web.limits import MAX_NAME_CHARACTERS, MAX_SQL_CHARACTERS
+from weft.web.run_service import Shown
 
-Sql = Annotated[str, Field(min_length=1, max_length=SQL, description="One query in SQL.")]
+Sql = Annotated[str, Field(min_length=1, max_length=MAX_SQL_CHARACTERS, description="One query in SQL.")]
 
 
 class Replacement(BaseModel):
@@ -27,14 +28,14 @@ class Replacement(BaseModel):
 class NewQuery(Replacement):
     """A question, and its name unless the text has one or any will do."""
 
-    name: Annotated[str | None, Field(min_length=1, max_length=NAME)] = None
+    name: Annotated[str | None, Field(min_length=1, max_length=MAX_NAME_CHARACTERS)] = None
 
 
 class ChangeAnswer(BaseModel):
-    """A change: accepted (``state`` joining, replacing or leaving), or done, with the version it made.
+    """A change: accepted (``state`` adding, replacing or dropping), or done, with the version it made.
 
-    Of a query that joined, windows that start at ``exact_from`` or later are answered (null: all), and
-    ``history`` says whether rows from before it joined are in them.
+    Of a query that was added, windows that start at ``exact_from`` or later are answered (null: all), and
+    ``history`` says whether rows from before it was added are in them.
     """
 
     name: str
@@ -45,14 +46,14 @@ class ChangeAnswer(BaseModel):
 
 
 class QueryAnswer(BaseModel):
-    """A query and how it does."""
+    """A query and its state."""
 
     name: str
-    state: Annotated[str, Field(description="running, joining, replacing, leaving or failed")]
+    state: Annotated[str, Field(description="running, adding, replacing, dropping or failed")]
     error: Annotated[str | None, Field(description="Why it failed; the others have gone on.")] = None
-    since: Annotated[datetime.datetime, Field(description="When it joined, or asked to.")]
+    since: Annotated[datetime.datetime, Field(description="When it was added, or asked for.")]
     exact_from: datetime.datetime | None
-    results: Annotated[int, Field(description="Delivered since the server was started, or it joined.")]
+    results: Annotated[int, Field(description="Delivered since the server was started, or it was added.")]
     window: Annotated[str, Field(description="In words.")]
     sql: Annotated[
         str | None, Field(description="As it was asked for; null where only a checkpoint knows it.")
@@ -64,7 +65,7 @@ class QuerySummary(BaseModel):
     """A query in a line."""
 
     name: str
-    state: Annotated[str, Field(description="running, joining, replacing, leaving or failed")]
+    state: Annotated[str, Field(description="running, adding, replacing, dropping or failed")]
     error: Annotated[str | None, Field(description="Why it failed.")] = None
     since: datetime.datetime
     exact_from: datetime.datetime | None
@@ -120,7 +121,7 @@ class Latency(BaseModel):
 
 
 class Overview(BaseModel):
-    """How the run does at a glance."""
+    """The run at a glance."""
 
     state: Annotated[str, Field(description="running, ended or failed")]
     error: str | None
@@ -143,7 +144,7 @@ class Overview(BaseModel):
     last_seq: Annotated[int, Field(description="The number of the latest step; -1 before the first.")]
 
 
-class Part(BaseModel):
+class WorkPart(BaseModel):
     """A part of the work: estimated in the plan's unit, measured in seconds, each with its share of all."""
 
     estimated: float
@@ -152,7 +153,7 @@ class Part(BaseModel):
     measured_share: float
 
     @classmethod
-    def of(cls, estimated: float, all_estimated: float, measured: float, all_measured: float) -> Part:
+    def of(cls, estimated: float, all_estimated: float, measured: float, all_measured: float) -> WorkPart:
         """A part of a whole."""
         return cls(
             estimated=estimated,
@@ -173,11 +174,11 @@ class TreeAnswer(BaseModel):
     windows: Annotated[int, Field(description="Different windows.")]
     edges: Annotated[float, Field(description="Edges per second, shared.")]
     edges_alone: Annotated[float, Field(description="Edges per second, each query for itself.")]
-    cost: Part
+    cost: WorkPart
 
 
 class GroupingAnswer(BaseModel):
-    """What is kept for one group-by."""
+    """The partial aggregates that are kept for one group-by."""
 
     keys: list[str]
     axis: Annotated[str, Field(description="time, or rows for windows counted in rows")]
@@ -189,7 +190,7 @@ class GroupingAnswer(BaseModel):
 
 
 class CostsAnswer(BaseModel):
-    """What the plan should cost, and what was measured since the queries are in force."""
+    """The cost that the plan estimates, and what was measured since the queries are in force."""
 
     version: int
     strategy: str
@@ -199,7 +200,7 @@ class CostsAnswer(BaseModel):
     alone: Annotated[float, Field(description="Of the queries one by one.")]
     rows: Annotated[int, Field(description="Taken in since then.")]
     seconds: Annotated[float, Field(description="That steps took since then.")]
-    partial: Annotated[Part, Field(description="Rows to partials, for all trees together.")]
+    partial: Annotated[WorkPart, Field(description="Rows to partials, for all trees together.")]
     total: Annotated[int, Field(description="All trees.")]
     trees: list[TreeAnswer]
     groupings: list[GroupingAnswer]
@@ -215,7 +216,7 @@ class ResultsAnswer(BaseModel):
 
 
 class HealthAnswer(BaseModel):
-    """How the run does."""
+    """The state of the run."""
 
     state: Annotated[str, Field(description="running, ended or failed")]
     error: Annotated[
@@ -230,8 +231,8 @@ class HealthAnswer(BaseModel):
     last_step: Annotated[datetime.datetime | None, Field(description="When the latest step was done.")]
 
 
-class Problem(BaseModel):
-    """What was wrong, where, and what to do."""
+class ErrorBody(BaseModel):
+    """An error: what was wrong, where, and what to do."""
 
     message: str
     query: str | None = None
@@ -240,8 +241,8 @@ class Problem(BaseModel):
     hint: str | None = None
 
     @classmethod
-    def of(cls, error: WeftError) -> Problem:
-        """An error as data."""
+    def of(cls, error: WeftError) -> ErrorBody:
+        """Return an error as data."""
         if not isinstance(error, QueryError):
             return cls(message=str(error))
         line, column = error.position or (None, None)
@@ -249,7 +250,7 @@ class Problem(BaseModel):
 
 
 def window_words(query: Query | JoinQuery) -> str:
-    """A query's window as people say it; of a join, how long rows of each stream wait.
+    """Return a query's window in words; of a join, how long rows of each stream wait.
 
     >>> import weft
     >>> window_words(weft.sql("SELECT count(*) AS n FROM t [RANGE '12 min' SLIDE '5 min']")[0])
@@ -259,19 +260,19 @@ def window_words(query: Query | JoinQuery) -> str:
         ranges = ", ".join(f"{side.alias} {format_duration(side.range)}" for side in query.sides)
         return ranges if query.aggregate is None else f"{window_words(query.aggregate)} of {ranges}"
     window = query.window
-    range, slide = (format_length(length, window.rows) for length in (window.range, window.slide))
-    return range if range == slide else f"{range} every {slide}"
+    size, slide = (format_length(length, window.rows) for length in (window.range, window.slide))
+    return size if size == slide else f"{size} every {slide}"
 
 
 def query_answer(shown: Shown, sql: str | None) -> QueryAnswer:
-    """A query as data."""
+    """Return a query as data."""
     query = shown.query
     return QueryAnswer(
         name=shown.name,
         state=shown.state,
         error=shown.error,
         since=shown.since,
-        exact_from=shown.joined.exact_from if shown.joined else None,
+        exact_from=shown.change.exact_from if shown.change else None,
         results=shown.results,
         window=window_words(query),
         sql=sql,

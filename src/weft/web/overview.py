@@ -1,4 +1,4 @@
-"""What the dashboard shows at a glance: how the run does, its queries page by page, what the plan costs."""
+"""The run at a glance, for the dashboard: its state, its queries page by page, the costs of its plan."""
 
 from __future__ import annotations
 
@@ -8,33 +8,35 @@ from collections import Counter
 from importlib import metadata
 from typing import Any
 
-from weft.engine.program import Program
-from weft.instants import instant
-from weft.joins.plan import JoinPlan
-from weft.plain import rows
-from weft.plan import Plan, Tree
-from weft.query import JoinQuery, Query
+from weft.io.json_values import rows
+from weft.model.instants import instant
+from weft.model.join import JoinQuery
+from weft.model.query import Query
+from weft.operators.windows.program import Program
+from weft.planning.joins.plan import JoinPlan
+from weft.planning.plan import Plan
+from weft.planning.tree import Tree
 from weft.slicing import SLICERS
 from weft.web.models import (
     CostsAnswer,
     GroupingAnswer,
     Latency,
     Overview,
-    Part,
     QuerySummary,
     Summary,
     TreeAnswer,
+    WorkPart,
     window_words,
 )
-from weft.web.record import Record, Work
-from weft.web.served import Served, Shown
+from weft.web.record import Record, VersionWork
+from weft.web.run_service import RunService, Shown
 
-SOME = 5
+MAX_NAMES = 5
 NO_WATERMARK = 1 << 60
 
 
-def overview(served: Served) -> Overview:
-    """How the run does."""
+def overview(served: RunService) -> Overview:
+    """Return the run at a glance."""
     record, last = served.record, served.record.last
     error = served.running.exception
     mark = watermark(record)
@@ -78,36 +80,36 @@ ORDERS: dict[str, Any] = {
 
 
 def _length(query: Query | JoinQuery) -> tuple[bool, int, int]:
-    """What queries are ordered by when they are ordered by their windows."""
+    """Return the order of a query among others by their windows."""
     if isinstance(query, JoinQuery):
         return False, max(side.range for side in query.sides), 0
     return query.window.rows, query.window.range, query.window.slide
 
 
-def summary(served: Served, search: str, state: str, order: str, offset: int, limit: int) -> Summary:
-    """Some of the queries: those whose name, window, groups or aggregates have the text."""
-    everything, wanted = served.queries(), search.strip().lower()
-    found = [
+def summary(served: RunService, search: str, state: str, order: str, offset: int, limit: int) -> Summary:
+    """Return a page of the queries: those whose name, window, groups or aggregates have the text."""
+    queries, words = served.queries(), search.strip().lower()
+    matches = [
         shown
-        for shown in everything
-        if (not state or shown.state == state) and (not wanted or wanted in _words(shown))
+        for shown in queries
+        if (not state or shown.state == state) and (not words or words in _words(shown))
     ]
-    found.sort(key=ORDERS[order.removeprefix("-")], reverse=order.startswith("-"))
+    matches.sort(key=ORDERS[order.removeprefix("-")], reverse=order.startswith("-"))
     return Summary(
-        total=len(everything),
-        matching=len(found),
-        queries=[_summary(served, shown) for shown in found[offset : offset + limit]],
+        total=len(queries),
+        matching=len(matches),
+        queries=[_summary(served, shown) for shown in matches[offset : offset + limit]],
     )
 
 
 def _words(shown: Shown) -> str:
     query = shown.query
-    streams = query.streams if isinstance(query, JoinQuery) else (query.source,)
-    what = [] if isinstance(query, JoinQuery) else map(str, query.aggregates)
-    return " ".join([shown.name, window_words(query), *streams, *query.result_columns, *what]).lower()
+    aggregates = [] if isinstance(query, JoinQuery) else map(str, query.aggregates)
+    words = [shown.name, window_words(query), *query.streams, *query.result_columns, *aggregates]
+    return " ".join(words).lower()
 
 
-def _summary(served: Served, shown: Shown) -> QuerySummary:
+def _summary(served: RunService, shown: Shown) -> QuerySummary:
     groups = served.groups(shown.query)
     latest = rows(groups.results.slice(max(0, groups.results.num_rows - 1)))
     return QuerySummary(
@@ -115,7 +117,7 @@ def _summary(served: Served, shown: Shown) -> QuerySummary:
         state=shown.state,
         error=shown.error,
         since=shown.since,
-        exact_from=shown.joined.exact_from if shown.joined else None,
+        exact_from=shown.change.exact_from if shown.change else None,
         window=window_words(shown.query),
         group_by=list(shown.query.result_keys),
         values=list(shown.query.result_values),
@@ -126,8 +128,8 @@ def _summary(served: Served, shown: Shown) -> QuerySummary:
     )
 
 
-def costs(served: Served, offset: int, limit: int) -> CostsAnswer:
-    """What the plan in force should cost, and what was measured since it is: trees page by page."""
+def costs(served: RunService, offset: int, limit: int) -> CostsAnswer:
+    """Return the estimated and the measured cost of the plan in force, its trees page by page."""
     program, plan, work = served.running.program, served.running.plan, served.record.work
     if work.version != program.version:
         work = type(work)(program.version)
@@ -146,7 +148,7 @@ def costs(served: Served, offset: int, limit: int) -> CostsAnswer:
         alone=plan.alone,
         rows=work.rows,
         seconds=work.seconds,
-        partial=Part.of(reading, reading + sum(estimated), work.partial, work.partial + sum(work.trees)),
+        partial=WorkPart.of(reading, reading + sum(estimated), work.partial, work.partial + sum(work.trees)),
         total=len(plan.trees),
         trees=[
             TreeAnswer(
@@ -154,11 +156,11 @@ def costs(served: Served, offset: int, limit: int) -> CostsAnswer:
                 node=tree.node,
                 technique=tree.answered_by,
                 queries=len(tree.queries),
-                names=[q.name for q in tree.queries[:SOME]],
+                names=[q.name for q in tree.queries[:MAX_NAMES]],
                 windows=len({q.window for q in tree.queries}),
                 edges=tree.edge_rate,
                 edges_alone=_edges_alone(tree),
-                cost=Part.of(
+                cost=WorkPart.of(
                     estimated[number],
                     reading + sum(estimated),
                     work.trees[number] if number < len(work.trees) else 0.0,
@@ -171,8 +173,8 @@ def costs(served: Served, offset: int, limit: int) -> CostsAnswer:
     )
 
 
-def _costs_of_joins(plan: JoinPlan, work: Work) -> CostsAnswer:
-    """What the chains of joins should cost; they have no trees."""
+def _costs_of_joins(plan: JoinPlan, work: VersionWork) -> CostsAnswer:
+    """Return the estimated cost of the chains of joins; they have no trees."""
     return CostsAnswer(
         version=work.version,
         strategy="chains of sliced joins",
@@ -182,7 +184,7 @@ def _costs_of_joins(plan: JoinPlan, work: Work) -> CostsAnswer:
         alone=plan.alone,
         rows=work.rows,
         seconds=work.seconds,
-        partial=Part.of(plan.cost, plan.cost, work.partial, work.partial),
+        partial=WorkPart.of(plan.cost, plan.cost, work.partial, work.partial),
         total=0,
         trees=[],
         groupings=[],
@@ -190,7 +192,7 @@ def _costs_of_joins(plan: JoinPlan, work: Work) -> CostsAnswer:
 
 
 def _answering(plan: Plan, tree: Tree) -> float:
-    """What a tree's answers should cost: without reading, where the model lets each tree read."""
+    """Return the estimated cost of a tree's answers: without reading, where the model lets each tree read."""
     return max(0.0, tree.cost - (plan.price.tree if plan.model == "separate" else 0.0))
 
 
@@ -202,12 +204,12 @@ def _edges_alone(tree: Tree) -> float:
 
 
 def _groupings(program: Program) -> list[GroupingAnswer]:
-    """What is kept for each group-by, and how many queries that serves."""
-    found = []
+    """Return what is kept for each group-by, and how many queries that serves."""
+    answers = []
     for number, grouping in enumerate(program.groupings):
         entries = [e for e in program.entries if e.grouping == number]
         if entries:
-            found.append(
+            answers.append(
                 GroupingAnswer(
                     keys=list(grouping.keys),
                     axis=grouping.axis.value,
@@ -215,7 +217,7 @@ def _groupings(program: Program) -> list[GroupingAnswer]:
                     predicates=len({e.predicate for e in entries}),
                     aggregates=sum(len(e.answers) for e in entries),
                     parts=len(grouping.parts),
-                    names=[str(part) for part in grouping.parts[:SOME]],
+                    names=[str(part) for part in grouping.parts[:MAX_NAMES]],
                 )
             )
-    return found
+    return answers

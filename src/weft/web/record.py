@@ -1,4 +1,4 @@
-"""What a run has done so far: totals since it was started, and its latest steps."""
+"""A record of a run: totals since it was started, and its latest steps."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
-from weft.progress import Progress
+from weft.runner.progress import Progress
 
-REMEMBERED = 1000
-RECENT = 30
+MAX_STEPS = 1000
+RATE_STEPS = 30
 QUANTILES = (0.5, 0.9, 0.99)
-SUMMED = ("rows", "late", "untimed", "bad", "results", "seconds")
+SUMMED_FIELDS = ("rows", "late", "untimed", "bad", "results", "seconds")
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """What the queries of one version have taken so far, in seconds added up over all tasks."""
+class VersionWork:
+    """The work of the queries of one version so far, in seconds added up over all tasks."""
 
     version: int
     rows: int = 0
@@ -29,10 +29,10 @@ class Work:
     partial: float = 0.0
     trees: tuple[float, ...] = ()
 
-    def after(self, step: Progress) -> Work:
+    def after(self, step: Progress) -> VersionWork:
         """The work with that of another step."""
         trees = tuple(a + b for a, b in zip_longest(self.trees, step.tree_seconds, fillvalue=0.0))
-        return Work(
+        return VersionWork(
             self.version,
             self.rows + step.rows,
             self.seconds + step.seconds,
@@ -42,7 +42,7 @@ class Work:
 
 
 class Record:
-    """Takes each step's progress; read from any thread.
+    """A record of each step's progress, read from any thread.
 
     >>> record = Record()
     >>> record.last is None, record.totals["rows"]
@@ -50,23 +50,23 @@ class Record:
     """
 
     def __init__(self) -> None:
-        self.work = Work(0)
+        self.work = VersionWork(0)
         self.totals: Counter[str] = Counter()
         self.kinds: Counter[str] = Counter()
         self.parts: dict[str, float] = {}
-        self._steps: deque[tuple[datetime.datetime, Progress]] = deque(maxlen=REMEMBERED)
+        self._steps: deque[tuple[datetime.datetime, Progress]] = deque(maxlen=MAX_STEPS)
         self._lock = threading.Lock()
 
     def step(self, progress: Progress) -> None:
         """Count a step."""
         with self._lock:
-            for name in SUMMED:
+            for name in SUMMED_FIELDS:
                 self.totals[name] += getattr(progress, name)
             self.kinds[progress.kind] += 1
             for part, seconds in progress.breakdown.items():
                 self.parts[part] = self.parts.get(part, 0.0) + seconds
             if self.work.version != progress.version:
-                self.work = Work(progress.version)
+                self.work = VersionWork(progress.version)
             self.work = self.work.after(progress)
             self._steps.append((datetime.datetime.now(datetime.UTC), progress))
 
@@ -77,13 +77,13 @@ class Record:
         return steps[0][1] if steps else None
 
     def quantiles(self) -> dict[float, float]:
-        """How long the latest steps took: the seconds that a share of them did not exceed."""
-        seconds = sorted(step.seconds for _, step in self._latest(REMEMBERED))
+        """Return the seconds that a share of the latest steps did not exceed, for several shares."""
+        seconds = sorted(step.seconds for _, step in self._latest(MAX_STEPS))
         return {q: seconds[math.ceil(q * len(seconds)) - 1] for q in QUANTILES if seconds}
 
     def rate(self) -> float | None:
         """Rows per second of the clock over the last steps; None where there are not two."""
-        latest = self._latest(RECENT)
+        latest = self._latest(RATE_STEPS)
         if len(latest) < 2:
             return None
         elapsed = (latest[-1][0] - latest[0][0]).total_seconds()

@@ -1,4 +1,4 @@
-"""``weft serve``: a job's run and the API over it in one process, until it is told to stop."""
+"""``weft serve``: a job's run and the API over it in one process, until it is stopped."""
 
 from __future__ import annotations
 
@@ -15,30 +15,31 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from weft.errors import JobError
-from weft.job import Job
-from weft.job_sinks import ToMemory
-from weft.latest import KEPT, LatestSink
-from weft.launch import RunFailed, make_sink, start
-from weft.progress import Progress
-from weft.query import JoinQuery, Query
-from weft.report import Report
-from weft.sinks import Sinks
+from weft.io.sinks import Sinks
+from weft.io.sinks.latest import DEFAULT_LATEST_ROWS, LatestSink
+from weft.jobs.job import Job
+from weft.jobs.launch import RunFailed, make_sink, start
+from weft.jobs.report import Report
+from weft.jobs.sinks import ToMemory
+from weft.model.join import JoinQuery
+from weft.model.query import Query
+from weft.runner.progress import Progress
 from weft.sql import sql
 from weft.sql.text import split
 from weft.web.api import make_api
 from weft.web.connections import guarded
-from weft.web.doors import Doors, is_loopback
+from weft.web.guard import RequestGuard, is_loopback
 from weft.web.limits import Limits
 from weft.web.record import Record
-from weft.web.served import Served
+from weft.web.run_service import RunService
 
-LEAST_TOKEN = 16
+MIN_TOKEN_CHARACTERS = 16
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
-    """Where the server listens, and who may come in."""
+class ServerAddress:
+    """The address that the server listens on, and the token that clients need there."""
 
     host: str = "127.0.0.1"
     port: int = 8787
@@ -46,18 +47,20 @@ class Door:
     open_reads: bool = False
 
     def __post_init__(self) -> None:
-        if self.token is not None and (len(self.token) < LEAST_TOKEN or not self.token.isascii()):
-            raise JobError(f"the token must have at least {LEAST_TOKEN} characters, all of them ASCII")
+        if self.token is not None and (len(self.token) < MIN_TOKEN_CHARACTERS or not self.token.isascii()):
+            raise JobError(
+                f"the token must have at least {MIN_TOKEN_CHARACTERS} characters, all of them ASCII"
+            )
 
 
 def serve(
     job: Job,
     engine: str,
     report: Report,
-    door: Door,
+    address: ServerAddress,
     *,
     master: str | None = None,
-    keep: int = KEPT,
+    keep: int = DEFAULT_LATEST_ROWS,
     limits: Limits | None = None,
 ) -> None:
     """Run a job and serve it until SIGINT or SIGTERM; the step being made is finished.
@@ -65,25 +68,25 @@ def serve(
     A run that ends or fails leaves the server up, so that its results and its error can be read; RunFailed
     is raised in the end for one that failed.
     """
-    token, generated = door.token, False
-    if token is None and not is_loopback(door.host):
+    token, generated = address.token, False
+    if token is None and not is_loopback(address.host):
         token, generated = secrets.token_urlsafe(32), True
     record, latest = Record(), LatestSink(keep)
     sink = latest if isinstance(job.sink, ToMemory) else Sinks(make_sink(job, report), latest)
 
-    def told(progress: Progress) -> None:
+    def note_step(progress: Progress) -> None:
         record.step(progress)
         report.step(progress)
 
     with (
-        listening(door.host, door.port) as listener,
-        start(job, engine, sink, report, master, on_progress=told, serving=True) as running,
+        listening(address.host, address.port) as listener,
+        start(job, engine, sink, report, master, on_progress=note_step, serving=True) as running,
     ):
-        served = Served(running, latest, record, engine, limits, texts(job.sql, running.queries()))
-        app = Doors(make_api(served), is_loopback(door.host), token, door.open_reads)
-        stopping = _told_to_stop()
+        served = RunService(running, latest, record, engine, limits, texts(job.sql, running.queries()))
+        app = RequestGuard(make_api(served), is_loopback(address.host), token, address.open_reads)
+        stopping = _stop_event()
         with up(app, listener):
-            report.note(serving=address(listener), **({"token": token} if generated else {}))
+            report.note(serving=url_of(listener), **({"token": token} if generated else {}))
             stopping.wait()
             running.stop()
         failed = running.exception
@@ -99,8 +102,10 @@ def texts(text: str, queries: Iterable[Query | JoinQuery]) -> dict[str, str]:
     {'q2': "SELECT sum(x) AS n FROM s [RANGE '2 s']"}
     """
     running = {query.name: query for query in queries}
-    asked = zip(sql(text), split(text))
-    return {query.name: each.written for query, each in asked if running.get(query.name) == query}
+    statements = zip(sql(text), split(text))
+    return {
+        query.name: statement.written for query, statement in statements if running.get(query.name) == query
+    }
 
 
 @contextmanager
@@ -153,14 +158,14 @@ def up(app: ASGIApp, listener: socket.socket) -> Iterator[None]:
         thread.join()
 
 
-def address(listener: socket.socket) -> str:
-    """The URL of what listens."""
+def url_of(listener: socket.socket) -> str:
+    """Return the URL of a listener."""
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _told_to_stop() -> threading.Event:
-    """An event that is set when the process is asked to stop."""
+def _stop_event() -> threading.Event:
+    """Return an event that is set when the process is asked to stop."""
     stopping = threading.Event()
     for number in SIGNALS:
         signal.signal(number, lambda *_: stopping.set())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -13,8 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.expr.arrays import Result, as_mask, from_values, valid_of, values_of
-from weft.expr.node import Node
 from weft.expr.types import is_utc, zone_rules
+
+if TYPE_CHECKING:
+    from weft.expr.node import Node
 
 _EPOCH = datetime.datetime(1970, 1, 1)
 _QUARTER = 900_000_000
@@ -59,13 +61,15 @@ def in_zone(arg: pa.Array, tz: str | None) -> pa.Array:
     if arg.type.tz is not None or is_utc(tz):
         return arg.view(pa.timestamp("us", tz))
     instant = pc.assume_timezone(arg, tz, ambiguous="earliest", nonexistent="latest")
-    ticks, found = values_of(arg), values_of(instant)
+    ticks, instants = values_of(arg), values_of(instant)
     skipped = values_of(pc.local_timestamp(instant)) != ticks
     if skipped.any():
-        before = from_values(found - 1, instant.type, None)
-        found = np.where(skipped, ticks - values_of(pc.local_timestamp(before)) + values_of(before), found)
+        before = from_values(instants - 1, instant.type, None)
+        instants = np.where(
+            skipped, ticks - values_of(pc.local_timestamp(before)) + values_of(before), instants
+        )
     later, offset = _later_offsets(arg, zone_rules(tz), is_local=True)
-    return from_values(np.where(later, ticks - offset, found), instant.type, valid_of(arg))
+    return from_values(np.where(later, ticks - offset, instants), instant.type, valid_of(arg))
 
 
 def _later_offsets(

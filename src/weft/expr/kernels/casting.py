@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,9 @@ import pyarrow.compute as pc
 from weft.expr.arrays import Datum, Result, from_mask, from_values, good_or_null, is_any, valid_of, values_of
 from weft.expr.kernels import numeric, reading, writing
 from weft.expr.kernels.calendar import in_zone, local
-from weft.expr.node import Node
+
+if TYPE_CHECKING:
+    from weft.expr.node import Node
 
 _MICROS_PER_DAY = 86_400_000_000
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import reduce
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.expr.arrays import Datum, Result, from_values, is_any, null_where, numbers, only_where, valid_of
-from weft.expr.node import Node
 
-_MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+if TYPE_CHECKING:
+    from weft.expr.node import Node
+
+_MIRRORED_OPERATORS = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _IEEE = {
     "=": pc.equal,
     "<>": pc.not_equal,
@@ -37,7 +40,7 @@ def comparison(name: str) -> Callable[[Node, Datum, Datum], Result]:
 
 def _compare_doubles(name: str, left: Datum, right: Datum) -> pa.BooleanArray:
     if isinstance(left, pa.Scalar):
-        return _compare_doubles(_MIRRORED[name], right, left)
+        return _compare_doubles(_MIRRORED_OPERATORS[name], right, left)
     if isinstance(right, pa.Scalar):
         return _compare_with_constant(name, left, right)
     if name == "<>":
@@ -79,7 +82,7 @@ def null_safe_equal(node: Node, left: Datum, right: Datum) -> Result:
 
 
 def is_null(node: Node, arg: Datum) -> Result:
-    """Whether the value is NULL; NaN is a value."""
+    """Return whether the value is NULL; NaN is a value."""
     return pc.is_null(arg)
 
 
@@ -121,9 +124,9 @@ def _with_nan(name: str, result: pa.Array, args: tuple[Datum, ...]) -> pa.Array:
 
 def belongs(node: Node, arg: pa.Array) -> Result:
     """``x IN (constants)``: NULL for a NULL, and where nothing matches but the list holds a NULL."""
-    found = pc.is_in(arg, value_set=node.param.array)
+    matches = pc.is_in(arg, value_set=node.param.array)
     if node.param.has_nan:  # Arrow compares NaNs bit by bit
-        found = pc.or_(found, pc.fill_null(pc.is_nan(arg), False))
+        matches = pc.or_(matches, pc.fill_null(pc.is_nan(arg), False))
     if node.param.has_null:
-        return only_where(found, found)
-    return null_where(found, pc.is_null(arg)) if arg.null_count else found
+        return only_where(matches, matches)
+    return null_where(matches, pc.is_null(arg)) if arg.null_count else matches

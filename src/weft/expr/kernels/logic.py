@@ -90,8 +90,8 @@ def _choose(condition: pa.BooleanArray, yes: Datum, no: Datum) -> pa.Array:
     return pc.if_else(condition, yes, no)
 
 
-def _is_wide(type: pa.DataType) -> bool:
-    return pa.types.is_int64(type) or pa.types.is_float64(type) or pa.types.is_timestamp(type)
+def _is_wide(dtype: pa.DataType) -> bool:
+    return pa.types.is_int64(dtype) or pa.types.is_float64(dtype) or pa.types.is_timestamp(dtype)
 
 
 def _has_values(datum: Datum) -> bool:
@@ -116,7 +116,7 @@ def spread(datum: Datum, rows: int) -> pa.Array:
 
 
 def reached(bad: Bad, rows: pa.BooleanArray) -> Bad:
-    """What went bad in these rows."""
+    """Return the values that went bad in these rows."""
     return {node: pc.and_(mask, rows) for node, mask in bad.items()}
 
 
@@ -128,7 +128,7 @@ def merge_bad(into: Bad, more: Bad) -> None:
 
 
 def bad_of(values: Iterable[Value]) -> Bad:
-    """What went bad in any of the values."""
+    """Return the rows that went bad in any of the values."""
     bad: Bad = {}
     for value in values:
         if value.bad:

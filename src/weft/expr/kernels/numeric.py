@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.expr.arrays import Datum, Result, from_mask, from_values, good_or_null, is_any, numbers, valid_of
-from weft.expr.node import Node
+
+if TYPE_CHECKING:
+    from weft.expr.node import Node
 
 Ints = npt.NDArray[Any]
-SMALLEST, LARGEST = -(2**63), 2**63 - 1
+MIN_BIGINT = -(2**63)
 
 
 def _overflowing(
@@ -41,14 +43,14 @@ def _overflowing(
 def _multiply_overflows(left: Ints, right: Ints, product: Ints) -> npt.NDArray[np.bool_]:
     divisor = np.where((left == 0) | (left == -1), 1, left)
     exact = product // divisor == np.where(left == -1, product, right)
-    return np.where(left == 0, False, np.where(left == -1, right == SMALLEST, ~exact))
+    return np.where(left == 0, False, np.where(left == -1, right == MIN_BIGINT, ~exact))
 
 
 add = _overflowing("add", lambda a, b, c: ((a ^ c) & (b ^ c)) < 0)
 subtract = _overflowing("subtract", lambda a, b, c: ((a ^ b) & (a ^ c)) < 0)
 multiply = _overflowing("multiply", _multiply_overflows)
-negate = _overflowing("negate", lambda a, _, c: (a == SMALLEST) & (c == SMALLEST))
-absolute = _overflowing("abs", lambda a, _, c: (a == SMALLEST) & (c == SMALLEST))
+negate = _overflowing("negate", lambda a, _, c: (a == MIN_BIGINT) & (c == MIN_BIGINT))
+absolute = _overflowing("abs", lambda a, _, c: (a == MIN_BIGINT) & (c == MIN_BIGINT))
 
 
 def divide(node: Node, left: Datum, right: Datum) -> Result:
@@ -71,7 +73,7 @@ def remainder(node: Node, left: Datum, right: Datum) -> Result:
 def integer_divide(node: Node, left: Datum, right: Datum) -> Result:
     """``div``: towards zero; by zero it is bad, and so is the smallest bigint by -1."""
     dividend, divisor = numbers(left), numbers(right)
-    bad = (divisor == 0) | ((dividend == SMALLEST) & (divisor == -1))
+    bad = (divisor == 0) | ((dividend == MIN_BIGINT) & (divisor == -1))
     divisor = np.where(bad, 1, divisor)
     result = from_values(
         (dividend - np.fmod(dividend, divisor)) // divisor, node.arrow, valid_of(left, right)
@@ -152,5 +154,5 @@ def power(node: Node, base: Datum, exponent: Datum) -> Result:
 
 
 def is_nan(node: Node, arg: pa.Array) -> Result:
-    """Whether the value is NaN; false for NULL."""
+    """Return whether the value is NaN; false for NULL."""
     return pc.fill_null(pc.is_nan(arg), False)

@@ -6,7 +6,7 @@ are of an alphabet on which both grammars agree; they are several times faster.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,12 +24,14 @@ from weft.expr.arrays import (
     values_of,
 )
 from weft.expr.kernels.calendar import in_zone
-from weft.expr.node import Node
+
+if TYPE_CHECKING:
+    from weft.expr.node import Node
 
 _BLANKS = "".join(map(chr, range(0x21))) + "\x7f"
 _INTEGER = r"^(?P<sign>[+-]?)0*(?P<digits>[0-9]+)$"
 _DOUBLE = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[dDfF]?$"
-_SPECIAL = r"^(?:[nN][aA][nN]|[+-]?[iI][nN][fF](?:[iI][nN][iI][tT][yY])?)$"
+_NAN_OR_INFINITY = r"^(?:[nN][aA][nN]|[+-]?[iI][nN][fF](?:[iI][nN][iI][tT][yY])?)$"
 _DAY = r"^(?P<minus>[+-]?)(?P<year>[0-9]{4,%d})(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})%s)?)?$"
 _DATE = _DAY % (7, r"(?:[ T](?s:.*))?")
 _ZONE = r"(?: ?(?P<zone>Z|UTC|GMT|UT|[+-](?:[0-9]{1,2}(?::[0-9]{1,2})?|[0-9]{4})))?"
@@ -72,14 +74,14 @@ def to_bigint(node: Node, arg: pa.Array) -> Result:
 
 
 def to_double(node: Node, arg: pa.Array) -> Result:
-    """What Java reads as a double, hexadecimal apart; nan, inf and infinity in any case."""
+    """Read a double as Java does, hexadecimal apart; nan, inf and infinity in any case."""
     if _only(arg, b"-.0123456789eE"):
         try:
             return pc.cast(arg, pa.float64())
         except pa.ArrowInvalid:
             pass
     text = _trimmed(arg)
-    special = pc.match_substring_regex(text, _SPECIAL)
+    special = pc.match_substring_regex(text, _NAN_OR_INFINITY)
     good = pc.fill_null(pc.or_(special, pc.match_substring_regex(text, _DOUBLE)), False)
     plain = pc.if_else(pc.fill_null(special, False), text, pc.utf8_rtrim(text, "dDfF"))
     return _checked(pc.cast(pc.if_else(good, plain, "0"), pa.float64()), arg, good)
@@ -170,7 +172,7 @@ def _trimmed(arg: pa.Array) -> pa.Array:
 
 
 def _only(arg: pa.Array, alphabet: bytes) -> bool:
-    """Whether all bytes are of the alphabet (bytes of rows outside the slice count too: it is a hint)."""
+    """Return whether all bytes are of the alphabet: a hint, since bytes outside the slice count, too."""
     data = arg.buffers()[2]
     if data is None or not len(data):
         return False

@@ -6,14 +6,16 @@
 from __future__ import annotations
 
 import decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from weft.expr.arrays import Result, as_mask, from_mask, from_values, good_or_null, numbers, valid_of
-from weft.expr.node import Node
+
+if TYPE_CHECKING:
+    from weft.expr.node import Node
 
 Doubles = npt.NDArray[np.float64]
 
@@ -59,11 +61,11 @@ def round_doubles(values: npt.NDArray[Any], digits: int) -> Doubles:
     return result
 
 
-def _round_one_by_one(values: npt.NDArray[Any], digits: int, which: npt.NDArray[np.bool_]) -> Doubles:
+def _round_one_by_one(values: npt.NDArray[Any], digits: int, chosen: npt.NDArray[np.bool_]) -> Doubles:
     result = values.astype(np.float64) + 0.0
     with decimal.localcontext(prec=1100):
         unit = decimal.Decimal(1).scaleb(-digits)
-        for i in np.flatnonzero(np.broadcast_to(which, values.shape)):
+        for i in np.flatnonzero(np.broadcast_to(chosen, values.shape)):
             exact = decimal.Decimal(repr(float(values[i])))
             if exact.as_tuple().exponent < -digits:  # type: ignore[operator]
                 result[i] = float(exact.quantize(unit, decimal.ROUND_HALF_UP)) + 0.0

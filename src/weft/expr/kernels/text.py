@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.bounds import MAX_VALUE_BYTES
 from weft.expr.arrays import Datum, Result, good_or_null, is_any, null_where
-from weft.expr.node import Node
+from weft.model.bounds import MAX_VALUE_BYTES
+
+if TYPE_CHECKING:
+    from weft.expr.node import Node
 
 
 def length(node: Node, arg: pa.Array) -> Result:
@@ -55,7 +58,7 @@ def _special_letters(case: str) -> str:
 
 
 def is_ascii(arg: pa.Array) -> bool:
-    """Whether the bytes of all strings are ASCII."""
+    """Return whether the bytes of all strings are ASCII."""
     data = arg.buffers()[2]
     return data is None or not len(data) or bool(np.frombuffer(data, np.int8).min() >= 0)
 
@@ -112,17 +115,17 @@ def concat(node: Node, *args: Datum) -> Result:
 
 
 def starts_with(node: Node, arg: pa.Array) -> Result:
-    """Whether the string starts with the constant."""
+    """Return whether the string starts with the constant."""
     return pc.starts_with(arg, node.param[0])
 
 
 def ends_with(node: Node, arg: pa.Array) -> Result:
-    """Whether the string ends with the constant."""
+    """Return whether the string ends with the constant."""
     return pc.ends_with(arg, node.param[0])
 
 
 def contains(node: Node, arg: pa.Array) -> Result:
-    """Whether the constant occurs in the string."""
+    """Return whether the constant occurs in the string."""
     return pc.match_substring(arg, node.param[0])
 
 

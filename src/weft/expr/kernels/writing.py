@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.expr.arrays import Result
 from weft.expr.kernels.calendar import local
-from weft.expr.node import Node
+
+if TYPE_CHECKING:
+    from weft.expr.node import Node
 
 
 def from_integer(node: Node, arg: pa.Array) -> Result:

@@ -22,75 +22,70 @@ from weft.slicing.count.bitset import common_unit
 from weft.slicing.count.limits import Unaffordable
 from weft.slicing.progression import Progression, reduce_progressions
 
-MOST = 26
+MAX_PROGRESSIONS = 26
 """Progressions in the largest set that is counted: 2^26 groups take seconds."""
 
-MOST_UNBOUNDED = 18
+MAX_PROGRESSIONS_BEYOND_WORDS = 18
 """The same where the period does not fit a machine word, and groups are counted some hundred times slower."""
 
 WRAP = 1 << 64
 
-LARGEST_TABLE = 4096
+MAX_TABLE_SLIDE = 4096
 """F1+Opt keeps gcds of numbers up to this (32 MiB); larger slides are counted as by F1."""
 
 
-def f1(progressions: Iterable[Progression], most: int = MOST) -> Fraction:
-    """Edges per unit of time, by formula F1.
+def f1(progressions: Iterable[Progression], max_progressions: int = MAX_PROGRESSIONS) -> Fraction:
+    """Return the edges per unit of time, by formula F1.
 
     >>> f1([Progression(9, 0), Progression(9, 3), Progression(6, 0), Progression(6, 4)])
     Fraction(4, 9)
     """
-    return _alternate(reduce_progressions(progressions), most, memo=False)
+    return _alternate(reduce_progressions(progressions), max_progressions, memo=False)
 
 
-def f1_opt(progressions: Iterable[Progression], most: int = MOST) -> Fraction:
-    """The same with memoised gcds.
+def f1_opt(progressions: Iterable[Progression], max_progressions: int = MAX_PROGRESSIONS) -> Fraction:
+    """Return the same, with memoised gcds.
 
     >>> f1_opt([Progression(s, 0) for s in (2, 3, 5)])
     Fraction(11, 15)
     """
-    return _alternate(reduce_progressions(progressions), most, memo=True)
+    return _alternate(reduce_progressions(progressions), max_progressions, memo=True)
 
 
-def f1_series(progressions: Iterable[Progression]) -> list[int]:
-    """The terms of the alternating series over one period: all edges, those common to pairs, to triples...
-
-    Nothing is dropped first, and trailing zeros are left out.
-
-    >>> f1_series([Progression(s, 0) for s in (2, 3, 4, 5, 6)])
-    [87, 70, 36, 10, 1]
-    """
-    some = tuple(dict.fromkeys(progressions))
-    terms = _terms(some, lcm(*(p.period for p in some)), memo=False, wrap=False)
-    while terms and not terms[-1]:
-        terms.pop()
-    return terms
-
-
-def _alternate(some: tuple[Progression, ...], most: int, memo: bool) -> Fraction:
-    if not some:
+def _alternate(progressions: tuple[Progression, ...], max_progressions: int, memo: bool) -> Fraction:
+    if not progressions:
         return Fraction(0)
-    unit, _ = common_unit(some)
-    period = lcm(*(p.period for p in some))
+    unit, _ = common_unit(progressions)
+    period = lcm(*(p.period for p in progressions))
     if period // unit >= WRAP >> 2:
-        most = min(most, MOST_UNBOUNDED)
-    if len(some) > most:
+        max_progressions = min(max_progressions, MAX_PROGRESSIONS_BEYOND_WORDS)
+    count = len(progressions)
+    if count > max_progressions:
         raise Unaffordable(
-            f"F1 over {len(some)} progressions has 2^{len(some)} groups, more than 2^{most}",
+            f"F1 over {count} progressions has 2^{count} groups, more than 2^{max_progressions}",
             "count with merged F1, or estimate the rate from a sample",
         )
-    edges = sum(term if i % 2 == 0 else -term for i, term in enumerate(_terms(some, period, memo)))
+    terms = series_terms(progressions, period, memo)
+    edges = sum(term if i % 2 == 0 else -term for i, term in enumerate(terms))
     # Single terms may have wrapped around in 64 bits; the answer, at most one edge per unit, has not.
     return Fraction(edges % WRAP if period // unit < WRAP >> 2 else edges, period)
 
 
-def _terms(some: tuple[Progression, ...], period: int, memo: bool, wrap: bool = True) -> list[int]:
-    unit, shift = common_unit(some)
-    slides = [p.period // unit for p in some]
-    shifts = [(p.residue - shift) % p.period // unit for p in some]
-    if period // unit << (0 if wrap else len(some)) >= WRAP >> 2:
+def series_terms(
+    progressions: tuple[Progression, ...], period: int, memo: bool, wrap: bool = True
+) -> list[int]:
+    """Return the alternating series over one period: all edges, those common to pairs, to triples...
+
+    Where they may ``wrap``, terms are right modulo 2^64.
+    """
+    unit, shift = common_unit(progressions)
+    slides = [p.period // unit for p in progressions]
+    shifts = [(p.residue - shift) % p.period // unit for p in progressions]
+    if period // unit << (0 if wrap else len(progressions)) >= WRAP >> 2:
         return _terms_unbounded(slides, shifts, period // unit)
-    table = _gcd_table(max(slides)) if memo and max(slides) <= LARGEST_TABLE else np.zeros((0, 0), np.uint16)
+    table = np.zeros((0, 0), np.uint16)
+    if memo and max(slides) <= MAX_TABLE_SLIDE:
+        table = _gcd_table(max(slides))
     return _terms_kernel(np.array(slides), np.array(shifts), period // unit, table).tolist()
 
 
@@ -98,7 +93,7 @@ _tables: dict[int, np.ndarray] = {}
 
 
 def _gcd_table(largest: int) -> np.ndarray:
-    """All gcds up to a power of two at or above ``largest``, made once."""
+    """Return all gcds up to a power of two at or above ``largest``, made once."""
     size = 1 << largest.bit_length()
     if size not in _tables:
         numbers = np.arange(size, dtype=np.uint16)
@@ -107,7 +102,7 @@ def _gcd_table(largest: int) -> np.ndarray:
 
 
 def _terms_unbounded(slides: list[int], shifts: list[int], period: int) -> list[int]:
-    """The series where the period does not fit a machine word."""
+    """Return the series where the period does not fit a machine word."""
     meets = {
         (i, j): (shifts[i] - shifts[j]) % gcd(slides[i], slides[j]) == 0
         for i, j in combinations(range(len(slides)), 2)

@@ -1,4 +1,4 @@
-"""What an exact count may cost, and the refusal when it would cost more."""
+"""The refusal of an exact count that would cost too much."""
 
 from __future__ import annotations
 

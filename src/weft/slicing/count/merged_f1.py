@@ -27,19 +27,19 @@ WORD, WRAP = 1 << 62, 1 << 64
 ONE = Fraction(1)
 NO_WORDS = np.zeros((0, 3), dtype=np.int64)
 
-MOST = 1 << 20
+MAX_INTERSECTIONS = 1 << 20
 """Intersections computed for one count before it is refused: about two seconds."""
 
 Terms = dict[tuple[int, int], int]
 
 
-def merged_f1(progressions: Iterable[Progression], most: int = MOST) -> Fraction:
-    """Edges per unit of time, by merged F1.
+def merged_f1(progressions: Iterable[Progression], max_intersections: int = MAX_INTERSECTIONS) -> Fraction:
+    """Return the edges per unit of time, by merged F1.
 
     >>> merged_f1([Progression(9, 0), Progression(9, 3), Progression(6, 0), Progression(6, 4)])
     Fraction(4, 9)
     """
-    return MergedF1.of(progressions, most).rate
+    return MergedF1.of(progressions, max_intersections).rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,40 +75,43 @@ class MergedF1:
 
     @classmethod
     def of(
-        cls, progressions: Iterable[Progression], most: int = MOST, clock: tuple[int, int] | None = None
+        cls,
+        progressions: Iterable[Progression],
+        max_intersections: int = MAX_INTERSECTIONS,
+        clock: tuple[int, int] | None = None,
     ) -> MergedF1:
-        """The terms of these progressions, in at most ``most`` intersections."""
-        some = reduce_progressions(progressions)
-        unit, shift = clock or (common_unit(some) if some else (1, 0))
-        ticks = [(p.period // unit, (p.residue - shift) % p.period // unit) for p in some]
-        budget = Budget(most)
+        """Return the terms of these progressions, in at most so many intersections."""
+        reduced = reduce_progressions(progressions)
+        unit, shift = clock or (common_unit(reduced) if reduced else (1, 0))
+        ticks = [(p.period // unit, (p.residue - shift) % p.period // unit) for p in reduced]
+        budget = Budget(max_intersections)
         linked = _link([(key[0], {key: 1}) for key in ticks])
         return cls._of((unit, shift), [_join(terms, budget) for terms in linked])
 
     @classmethod
     def _of(cls, clock: tuple[int, int], components: Iterable[Component]) -> MergedF1:
-        some = tuple(components)
-        density = some[0].density if len(some) == 1 else 1 - prod((1 - c.density for c in some), start=ONE)
-        return cls(clock, some, density, prod(c.period for c in some))
+        parts = tuple(components)
+        density = parts[0].density if len(parts) == 1 else 1 - prod((1 - c.density for c in parts), start=ONE)
+        return cls(clock, parts, density, prod(c.period for c in parts))
 
     @property
     def rate(self) -> Fraction:
         """Edges per unit of time."""
         return self.density / self.clock[0]
 
-    def common(self, other: MergedF1, most: int = MOST) -> Fraction:
-        """Edges per unit of time that both have, from the terms of both and nothing else."""
-        return self.rate + other.rate - self.rate_with(other, most)
+    def common(self, other: MergedF1, max_intersections: int = MAX_INTERSECTIONS) -> Fraction:
+        """Return the edges per unit of time that both have, from the terms of both and nothing else."""
+        return self.rate + other.rate - self.rate_with(other, max_intersections)
 
-    def rate_with(self, other: MergedF1, most: int = MOST) -> Fraction:
-        """Edges per unit of time of both together, without their terms."""
+    def rate_with(self, other: MergedF1, max_intersections: int = MAX_INTERSECTIONS) -> Fraction:
+        """Return the edges per unit of time of both together, without their terms."""
         if self.clock == other.clock and gcd(self.period, other.period) == 1:
             return (self.density + other.density - self.density * other.density) / self.clock[0]
-        return self._joined(other, Budget(most), with_terms=False).rate
+        return self._joined(other, Budget(max_intersections), with_terms=False).rate
 
-    def union(self, other: MergedF1, most: int = MOST) -> MergedF1:
-        """The edges of both."""
-        return self._joined(other, Budget(most), with_terms=True)
+    def union(self, other: MergedF1, max_intersections: int = MAX_INTERSECTIONS) -> MergedF1:
+        """Return the edges of both."""
+        return self._joined(other, Budget(max_intersections), with_terms=True)
 
     def _joined(self, other: MergedF1, budget: Budget, with_terms: bool) -> MergedF1:
         clock = _finer(self.clock, other.clock)
@@ -125,7 +128,7 @@ class MergedF1:
         return MergedF1._of(clock, joined)
 
     def _on(self, clock: tuple[int, int], budget: Budget) -> tuple[Component, ...]:
-        """The components in ticks of a finer clock, where all periods have the finer ticks in common."""
+        """Return the components in ticks of a finer clock, in which all periods have a factor in common."""
         if clock == self.clock:
             return self.components
         steps, first = self.clock[0] // clock[0], (self.clock[1] - clock[1]) // clock[0]
@@ -139,20 +142,20 @@ class MergedF1:
 class Budget:
     """Intersections left before a count is refused."""
 
-    def __init__(self, most: int) -> None:
-        self.most = self.left = most
+    def __init__(self, max_intersections: int) -> None:
+        self.limit = self.left = max_intersections
 
     def spend(self, intersections: int) -> None:
         """Take so many; refuse where there are not as many left."""
         self.left -= intersections
         if self.left < 0:
             raise Unaffordable(
-                f"merged F1 needs more than {self.most:,} intersections", "estimate the rate from a sample"
+                f"merged F1 needs more than {self.limit:,} intersections", "estimate the rate from a sample"
             )
 
 
 def intersect(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int] | None:
-    """The progression of the instants in both, as (period, residue); none where they never meet.
+    """Return the progression of the instants in both, as (period, residue); none where they never meet.
 
     >>> intersect((9, 3), (6, 0)), intersect((6, 2), (3, 0))
     ((18, 12), None)
@@ -169,7 +172,7 @@ def intersect(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int] | None:
 
 
 def _added(a: Terms, b: Terms, budget: Budget) -> Terms:
-    """The terms of the union: those of both, less those of the intersection."""
+    """Return the terms of the union: those of both, less those of the intersection."""
     budget.spend(len(a) * len(b))
     union = dict(a)
     for key, coefficient in b.items():
@@ -193,10 +196,10 @@ def _join(parts: list[Terms], budget: Budget) -> Component:
     return Component(period, terms, Fraction(edges, period), words)
 
 
-def _meet(mine: list[Component], theirs: list[Component], budget: Budget) -> Component:
-    """The union's density without its terms: one sum over pairs of terms."""
-    a = mine[0] if len(mine) == 1 else _join([c.terms for c in mine], budget)
-    b = theirs[0] if len(theirs) == 1 else _join([c.terms for c in theirs], budget)
+def _meet(left: list[Component], right: list[Component], budget: Budget) -> Component:
+    """Return the union's density without its terms: one sum over pairs of terms."""
+    a = left[0] if len(left) == 1 else _join([c.terms for c in left], budget)
+    b = right[0] if len(right) == 1 else _join([c.terms for c in right], budget)
     budget.spend(len(a.terms) * len(b.terms))
     period = lcm(a.period, b.period)
     if period < WORD and len(a.words) and len(b.words):
@@ -207,7 +210,7 @@ def _meet(mine: list[Component], theirs: list[Component], budget: Budget) -> Com
 
 
 def _common(a: Terms, b: Terms, period: int) -> int:
-    """Instants of one period in both."""
+    """Count the instants of one period in both."""
     common = 0
     for (m, r), c in a.items():
         for (n, s), d in b.items():
@@ -219,7 +222,7 @@ def _common(a: Terms, b: Terms, period: int) -> int:
 
 @njit(cache=True, nogil=True)
 def _common_words(a, b, period):  # type: ignore[no-untyped-def]
-    """The same in machine words: parts of the sum may wrap around, the sum itself is at most the period."""
+    """Count them in machine words: parts of the sum may wrap around, the sum itself is at most the period."""
     common = np.int64(0)
     for i in range(a.shape[0]):
         for j in range(b.shape[0]):
@@ -232,12 +235,12 @@ def _common_words(a, b, period):  # type: ignore[no-untyped-def]
 
 
 def _finer(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
-    """The coarsest clock that ticks whenever either does."""
+    """Return the coarsest clock that ticks whenever either does."""
     return a if a == b else (gcd(a[0], b[0], a[1] - b[1]), a[1])
 
 
 def _link(parts: list[tuple[int, Any]]) -> list[list[Any]]:
-    """The parts in groups, so that periods of different groups have no common factor."""
+    """Return the parts in groups, so that periods of different groups have no common factor."""
     groups: list[tuple[int, list[Any]]] = []
     for period, part in parts:
         linked = [g for g in groups if gcd(g[0], period) > 1]

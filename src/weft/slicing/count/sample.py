@@ -15,34 +15,34 @@ from numba import njit
 from weft.slicing.count.bitset import common_unit
 from weft.slicing.progression import Progression
 
-DRAWS = 200_000
+DEFAULT_DRAWS = 200_000
 """Edges looked at: for edges that seldom meet, within 0.1 to 0.3% of the rate."""
-TICKS, MARKS, CHECKS = 20, 250, 200
+BLOCK_TICKS_PER_DRAW, MAX_MARKS_PER_DRAW, MAX_CHECKS_PER_DRAW = 20, 250, 200
 """Per draw: ticks in a block, edges marked in it at most, and comparisons at most."""
-FAR = 1 << 61
+MAX_INSTANT = 1 << 61
 
 
-def sample(progressions: Iterable[Progression], draws: int = DRAWS, seed: int = 0) -> float:
-    """Edges per unit of time, estimated: the same answer each time for one seed.
+def sample(progressions: Iterable[Progression], draws: int = DEFAULT_DRAWS, seed: int = 0) -> float:
+    """Return the edges per unit of time, estimated: the same answer each time for one seed.
 
     >>> sample([Progression(9_000_000, 0), Progression(6_000_000, 0)]) * 18_000_000 - 4 < 0.01
     True
     """
-    some = sorted(set(progressions))
-    if not some:
+    distinct = sorted(set(progressions))
+    if not distinct:
         return 0.0
-    unit, shift = common_unit(some)
-    periods = np.array([p.period // unit for p in some])
-    residues = np.array([(p.residue - shift) % p.period // unit for p in some])
+    unit, shift = common_unit(distinct)
+    periods = np.array([p.period // unit for p in distinct])
+    residues = np.array([(p.residue - shift) % p.period // unit for p in distinct])
     rates = 1 / periods
     random = np.random.default_rng(seed)
-    if rates.sum() * TICKS > 0.25:
+    if rates.sum() * BLOCK_TICKS_PER_DRAW > 0.25:
         return _block_density(periods, residues, draws, random) / unit
-    draws = int(min(draws, max(draws * CHECKS // len(some), 1000)))
+    draws = int(min(draws, max(draws * MAX_CHECKS_PER_DRAW // len(distinct), 1000)))
     # Systematic: each progression is drawn in proportion to its rate, give or take one.
     at = np.searchsorted(np.cumsum(rates), (np.arange(draws) + random.random()) / draws * rates.sum())
-    at = np.minimum(at, len(some) - 1)
-    steps = random.integers(0, FAR // periods[at])
+    at = np.minimum(at, len(distinct) - 1)
+    steps = random.integers(0, MAX_INSTANT // periods[at])
     new = _first(periods, residues, at, steps)
     return float(rates.sum() * new / draws / unit)
 
@@ -50,9 +50,9 @@ def sample(progressions: Iterable[Progression], draws: int = DRAWS, seed: int = 
 def _block_density(
     periods: np.ndarray, residues: np.ndarray, draws: int, random: np.random.Generator
 ) -> float:
-    """Edges per tick in a block at a random place."""
-    length = int(min(draws * TICKS, draws * MARKS / (1 / periods).sum()))
-    start = int(random.integers(0, FAR))
+    """Return the edges per tick in a block at a random place."""
+    length = int(min(draws * BLOCK_TICKS_PER_DRAW, draws * MAX_MARKS_PER_DRAW / (1 / periods).sum()))
+    start = int(random.integers(0, MAX_INSTANT))
     marks = np.zeros(length, dtype=np.bool_)
     for period, first in zip(periods.tolist(), ((residues - start) % periods).tolist()):
         marks[first::period] = True
@@ -61,7 +61,7 @@ def _block_density(
 
 @njit(cache=True, nogil=True)
 def _first(periods, residues, at, steps):  # type: ignore[no-untyped-def]
-    """How many drawn edges no earlier progression has."""
+    """Count the drawn edges that no earlier progression has."""
     new = 0
     for k in range(at.size):
         instant = residues[at[k]] + steps[k] * periods[at[k]]

@@ -18,9 +18,9 @@ async function pick(name) {
 }
 
 async function changed(answer) {
-  await Promise.all([refreshQueries(), answer.state === "left" ? choose(null) : choose(answer.name), refreshPlan()]).catch(failed);
+  await Promise.all([refreshQueries(), answer.state === "dropped" ? choose(null) : choose(answer.name), refreshPlan()]).catch(failed);
   markChosen(chosenQuery()?.name);
-  (answer.state === "left" ? $("queries-title") : $("query-title")).focus();
+  (answer.state === "dropped" ? $("queries-title") : $("query-title")).focus();
 }
 
 async function refresh() {

@@ -60,7 +60,7 @@ async function change(place, make, done) {
     const answer = await make();
     place.closest("dialog").close("done");
     if (place.id === "editor-problem") $("sql").value = "";
-    say($("said"), inWords(answer));
+    say($("notice"), inWords(answer));
     done(answer);
   } catch (problem) {
     showProblem(place, problem);
@@ -70,7 +70,7 @@ async function change(place, make, done) {
 }
 
 function inWords(answer) {
-  if (answer.state === "left") return `${answer.name} has left.`;
+  if (answer.state === "dropped") return `${answer.name} was dropped.`;
   if (answer.state !== "running") return `${answer.name}: ${answer.state}; the next batch takes it.`;
   return `${answer.name} is running, ${answer.exact_from ? `exact from ${instant(answer.exact_from)}` : "exact from the start"}.`;
 }

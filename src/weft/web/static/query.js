@@ -51,7 +51,7 @@ export async function refreshQuery() {
     [shown, found] = [query, groups];
   } catch (problem) {
     if (problem.status !== 404) throw problem;
-    if (turn === asked) showNothing(`${chosen} has left`);
+    if (turn === asked) showNothing(`${chosen} was dropped`);
     return;
   }
   showFacts();

@@ -1,0 +1,1 @@
+"""The laboratory: simulators, baselines and references of the papers; not part of the wheel."""

@@ -1,0 +1,38 @@
+"""B-Int: its slide kernel."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from lab.final.compiling import compile_slide_kernel
+from weft.aggregates.monoid import Monoid
+from weft.final.algebra import load, store
+from weft.final.bint import insert, query
+from weft.final.technique import Kernel, ring_size
+
+
+@cache
+def slide_kernel(monoid: Monoid) -> Kernel:
+    """Return the kernel of a monoid."""
+    code, width = monoid.code, monoid.width
+
+    @compile_slide_kernel
+    def slide(values, windows, rows, neutral, columns, out):  # type: ignore[no-untyped-def]
+        leaves = ring_size(windows[0])
+        nodes = np.zeros(2 * leaves * width, np.int64)
+        column = 0
+        for i in range(values.size // width):
+            insert(code, width, nodes, leaves, i, load(width, values, i))
+            k = 0
+            while windows[k] > 0:
+                first = max(i + 1 - windows[k], 0)
+                total = query(code, width, nodes, leaves, neutral, first, i + 1)
+                store(width, out, rows[k] + column, total)
+                k += 1
+            column += 1
+            if column == columns:
+                column = 0
+
+    return slide

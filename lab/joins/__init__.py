@@ -1,0 +1,1 @@
+"""Baselines, reference and formulas of Wang's thesis, part I."""

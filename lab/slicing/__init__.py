@@ -1,0 +1,1 @@
+"""Slices in the papers: the slice manager, edges of one period, partials per window, weaveability."""

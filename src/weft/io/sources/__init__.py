@@ -1,0 +1,1 @@
+"""Sources of numbered rows, and a generator of rows."""

@@ -1,0 +1,1 @@
+"""Job files: from a TOML file to a run."""

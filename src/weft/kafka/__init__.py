@@ -1,5 +1,0 @@
-"""A Kafka topic as a stream, read with confluent-kafka in any process."""
-
-from weft.kafka.source import Kafka
-
-__all__ = ["Kafka"]

@@ -1,0 +1,1 @@
+"""Plain frozen data: what was asked, as queries, windows, joins, expressions and durations."""

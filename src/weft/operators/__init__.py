@@ -1,0 +1,1 @@
+"""Operators: what touches rows, and its state in memory; windows and joins."""

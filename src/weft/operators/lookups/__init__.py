@@ -1,0 +1,1 @@
+"""Lookups: columns of static or slowly changing tables beside the rows of a stream."""

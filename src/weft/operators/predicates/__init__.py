@@ -1,0 +1,1 @@
+"""Predicates of many queries, evaluated once: signatures, classes, conditions."""

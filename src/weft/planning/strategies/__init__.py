@@ -1,0 +1,1 @@
+"""Strategies that put queries into trees: one strategy, one file."""

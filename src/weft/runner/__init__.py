@@ -1,0 +1,1 @@
+"""Parts that both runners share: changes of queries, programs, progress."""

@@ -1,0 +1,39 @@
+"""The runner contract: what a running stream offers, on both engines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import Any, Protocol
+
+from weft.errors import WeftError
+from weft.model.join import JoinQuery
+from weft.model.query import Query
+from weft.operators.joins.state import Joins
+from weft.operators.windows.program import Program
+from weft.planning.joins.plan import JoinPlan
+from weft.planning.plan import Plan
+from weft.runner.changes import Change
+from weft.store.versions import Failure
+
+
+class RunningStream(Protocol):
+    """A stream that runs, on Spark or in this process."""
+
+    @property
+    def program(self) -> Program | Joins: ...
+    @property
+    def plan(self) -> Plan | JoinPlan: ...
+    @property
+    def is_active(self) -> bool: ...
+    @property
+    def exception(self) -> WeftError | None: ...
+    @property
+    def failed(self) -> Mapping[str, Failure]: ...
+    def queries(self) -> tuple[Query, ...] | tuple[JoinQuery, ...]: ...
+    def change(self, name: str) -> Change: ...
+    def add(self, query: Any, name: str | None = None) -> Future[Change]: ...
+    def drop(self, name: str) -> Future[Change]: ...
+    def replace(self, query: Any, name: str | None = None) -> Future[Change]: ...
+    def await_done(self, timeout: float | None = None) -> bool: ...
+    def stop(self) -> None: ...

@@ -1,0 +1,1 @@
+"""State on disk: manifests, layers and versions of a checkpoint."""

@@ -1,0 +1,80 @@
+"""Ends a run at a named point, for streams in processes of their own.
+
+Driver and workers import this module (``FaultyFiles`` brings it to the workers); the environment says at
+which point the whole run is killed: ``DIE_AT``, once ``armed`` (driver) or once at all (workers).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+from weft.io.files import Files
+from weft.sinks import ParquetSink
+from weft.store import layers
+from weft.store.slice_store import SliceStore
+
+POINT = os.environ.get("DIE_AT", "")
+armed = False
+
+
+class FaultyFiles(Files):
+    """Files whose reader knows of the faults."""
+
+
+def die() -> None:
+    """Kill the driver with all that is below it, at once."""
+    os.killpg(os.getpid(), signal.SIGKILL)
+
+
+def dying(point: str, function: Callable[..., Any], *, after: bool) -> Callable[..., Any]:
+    """The function, which ends the run at this point before or after its work."""
+
+    @wraps(function)
+    def faulty(*args: Any, **options: Any) -> Any:
+        if point == POINT and armed and not after:
+            die()
+        made = function(*args, **options)
+        if point == POINT and armed and after:
+            die()
+        return made
+
+    return faulty
+
+
+def install_in_driver() -> None:
+    """Patch what the driver does, in the order in which a step does it."""
+
+    SliceStore.write_version = dying("after the registry file", SliceStore.write_version, after=True)  # type: ignore[method-assign]
+    ParquetSink._write = dying("half delivered", ParquetSink._write, after=True)  # type: ignore[method-assign]
+    SliceStore.publish = dying("before the manifest", SliceStore.publish, after=False)  # type: ignore[method-assign]
+    SliceStore.publish = dying("after the manifest", SliceStore.publish, after=True)  # type: ignore[method-assign]
+
+
+def install_in_worker() -> None:
+    """Merge layers at every step, and die when the first merged file has been written."""
+    how_many, write, merging = layers.layers_to_merge, layers._write, []
+
+    def remember(*args: Any) -> int:
+        taken = how_many(*args)
+        merging.append(taken > 1)
+        return taken
+
+    def written(place: str, *args: Any) -> Any:
+        result = write(place, *args)
+        marker = Path(place) / "died-while-merging"
+        if POINT == "merging layers" and merging and merging[-1] and not marker.exists():
+            marker.touch()
+            os.killpg(int((Path(place) / "pid").read_text()), signal.SIGKILL)
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    layers.MAX_LAYERS, layers.layers_to_merge, layers._write = 2, remember, written
+
+
+if POINT:  # not in the tests' own process
+    install_in_worker()
