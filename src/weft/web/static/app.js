@@ -9,7 +9,7 @@ import { choose, chosenQuery, isChosen, prepareQuery, refreshQuery, showFirstGro
 import { refreshRun } from "./run.js";
 
 const EVERY = 2000;
-let paused = false, timer = null, heard = null, begun = false;
+let paused = false, timer = null, heard = null, begun = false, refreshing = null;
 
 async function pick(name) {
   await choose(name).catch(failed);
@@ -58,7 +58,8 @@ function failed(error) {
 
 async function loop() {
   clearTimeout(timer);
-  if (!paused && !document.hidden) await refresh().catch(failed);
+  // One at a time: where the server is slow, answers would else be overtaken by the next question and never shown.
+  if (!paused && !document.hidden) await (refreshing ??= refresh().catch(failed).finally(() => (refreshing = null)));
   clearTimeout(timer);
   timer = setTimeout(loop, EVERY);
 }
