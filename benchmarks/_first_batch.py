@@ -17,7 +17,7 @@ from typing import Any
 
 ENGINES = ("in-process", "stream")
 QUERIES = 64
-IN_TASKS = ("map", "gather", "load", "final", "save")
+IN_TASKS = ("map", "gather", "load", "final", "save", "answers")
 """The laps of a step on Spark that are weft's own; the rest of its job is Spark's."""
 
 COMPILED_KERNEL = re.compile(r"\[cache\] data saved to '[^']*?/([^/']+?)-\d+\.py[^']*'")
@@ -66,11 +66,10 @@ Step = dict[str, float]
 def stepped(queries: Any, folder: str) -> tuple[float, list[Step]]:
     """In this process: when the plan was ready, and what each step took with its reading."""
     import weft
-    from weft.local.run import LocalRun
-    from weft.operators.windows.compile import compile_plan
+    from weft.local.running import LocalRun
 
     schema = weft.Files(folder).stream_schema()
-    run = LocalRun(compile_plan(weft.plan(queries), schema, "ts", buckets=2), threads=2)
+    run = LocalRun(queries, schema, "ts", threads=2)
     ready, steps = time.perf_counter(), []
     for file in sorted(Path(folder).iterdir()):
         began = time.perf_counter()

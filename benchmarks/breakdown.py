@@ -26,8 +26,7 @@ from rich.table import Table
 import weft
 from weft.cli.bench import BenchmarkResult, Progress, stopwatch
 from weft.sinks import MemorySink
-from weft.spark import batch
-from weft.spark.job import run_job
+from weft.spark.step_job import StepJob
 from weft.testing import write_parquet
 from weft.testing.questions import sliding, text
 
@@ -46,12 +45,12 @@ PHASES = (
     ("windows", ("windows/due_windows.py", "windows/gridded.py", "windows/runs.py")),
     ("combining", ("weft/final/",)),
     ("state", ("windows/state.py",)),
-    ("results", ("windows/answer.py", "local/run.py")),
+    ("results", ("windows/answer.py", "local/running.py")),
     ("planning", ("weft/planning/", "weft/sql/", "windows/compile.py")),
 )
 """Innermost call that is one of these says what a thread is doing."""
 
-STEP_PARTS = ("list", "map", "gather", "load", "final", "save", "sink", "commit")
+STEP_PARTS = ("list", "map", "gather", "load", "final", "save", "answers", "commit", "sink")
 """The parts of a step on Spark."""
 
 LOGS = ("walCommit", "commitOffsets", "latestOffset", "queryPlanning", "getBatch")
@@ -151,6 +150,8 @@ def in_one_batch(folder: Path, count: int) -> dict[str, Any]:
     """The laps of a warm batch run; one whose results are too large for the driver runs a second time."""
     queries, files, jobs = weft.sql(text(sliding(count))), weft.Files(str(folder)), []
 
+    run_job = StepJob.run
+
     def noting(*given: Any) -> Any:
         with stopwatch() as elapsed:
             outcome = run_job(*given)
@@ -158,16 +159,16 @@ def in_one_batch(folder: Path, count: int) -> dict[str, Any]:
         return outcome
 
     weft.share(files, queries, time="ts").to_arrow()
-    with stopwatch() as elapsed, patch.object(batch, "run_job", noting):
+    with stopwatch() as elapsed, patch.object(StepJob, "run", noting):
         weft.share(files, queries, time="ts").to_arrow()
     seconds = elapsed()
     ((job, outcome),) = jobs
     spent = [report["seconds"] for report in outcome.reports]
     laps = dict.fromkeys((*STEP_PARTS, "Spark's job"), 0.0)
-    laps |= {lap: max(each[lap] for each in spent) for lap in ("gather", "load", "final", "save")}
+    laps |= {lap: max(each[lap] for each in spent) for lap in IN_TASKS[1:]}
     laps["map"] = max(report["map"] for report in outcome.reports)
     laps["Spark's job"] = job - sum(laps[lap] for lap in IN_TASKS)
-    about = {"where": "batch", "queries": count, "rows": outcome.seen.rows}
+    about = {"where": "batch", "queries": count, "rows": sum(seen.rows for seen in outcome.seen.values())}
     return about | {"seconds": job, "laps": laps, "batch": seconds, "logs": 0.0}
 
 

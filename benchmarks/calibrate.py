@@ -28,7 +28,7 @@ from weft.model.instants import END_OF_TIME
 from weft.operators.windows.answer import View, final
 from weft.operators.windows.compile import compile_plan
 from weft.operators.windows.prepare import partial
-from weft.operators.windows.program import Program
+from weft.operators.windows.program import WindowProgram
 from weft.operators.windows.state import Piece, State
 
 Works: TypeAlias = dict[int, Callable[[], Any]]
@@ -218,7 +218,7 @@ CONSTANTS = {made.__name__: made for made in (row, combine, answer, merge, predi
 """Each gives two works that differ in how often the constant is paid."""
 
 
-def ready(texts: list[str], **options: Any) -> Program:
+def ready(texts: list[str], **options: Any) -> WindowProgram:
     """The queries planned and compiled for the synthetic stream."""
     plan = weft.plan(weft.sql(";".join(texts)), **options)
     return compile_plan(plan, stream(1).schema, "ts")
@@ -235,12 +235,12 @@ def stream(rows: int, span: int = SPAN) -> pa.RecordBatch:
     )
 
 
-def pieces(program: Program, span: int = SPAN) -> list[Piece]:
+def pieces(program: WindowProgram, span: int = SPAN) -> list[Piece]:
     """Partials with one cell for every group and slice."""
     return partial(stream(2 * span * GROUPS, span), program, None).pieces
 
 
-def answering(program: Program) -> Callable[[], Any]:
+def answering(program: WindowProgram) -> Callable[[], Any]:
     """All windows of the stream, from partials to tables."""
     ready_pieces = pieces(program)
     return lambda: final(State(program, 0), ready_pieces, END_OF_TIME, program)

@@ -19,10 +19,9 @@ from rich.table import Table
 import weft
 from lab.planning.workload import Workload
 from weft.cli.bench import BenchmarkResult, Progress
-from weft.local.run import LocalRun
+from weft.local.running import LocalRun
 from weft.model.expression import Column
 from weft.model.query import Aggregate
-from weft.operators.windows.compile import compile_plan
 from weft.planning.cost import constants
 from weft.planning.plan import Plan
 
@@ -100,7 +99,7 @@ def stream(count: int, rate: float) -> pa.Table:
 
 def cpu(plan: Plan, rows: pa.Table) -> float:
     """Seconds of CPU to answer the plan's queries over the rows, as one batch in one thread."""
-    running = LocalRun(compile_plan(plan, rows.schema, "ts"), threads=1)
+    running = LocalRun(plan, rows.schema, "ts", threads=1)
     gc.collect()
     start = time.process_time()
     running.step(rows)

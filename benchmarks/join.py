@@ -3,7 +3,7 @@
 The experiments of Wang's thesis, chapter 8: rows come in Poisson fashion for 90 seconds, the join condition
 is an expression that no index can help with (nested loops, as in the thesis), and its selectivity is chosen.
 Memory is rows kept, the mean of the last quarter of the run; the service rate is results per second of
-processor time.
+processor time. At last sixteen joins on equal keys are run as users run them, by ``weft.run``.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from itertools import pairwise, product
 from statistics import mean
 from typing import Any
 
+import _joins_run
 import numpy as np
 import pyarrow as pa
 from _papers import beside
@@ -24,12 +25,13 @@ from rich.table import Table
 
 import weft
 from lab.joins.baselines import STRATEGIES
+from lab.joins.clock import Clock
 from weft.cli.bench import BenchmarkResult, Progress
 from weft.io.files import Chunk
 from weft.model.instants import END_OF_TIME
 from weft.model.join import JoinQuery
 from weft.operators.joins.chain import Chain
-from weft.operators.joins.clock import Clock, OrderedRows
+from weft.operators.joins.clock import OrderedRows
 from weft.operators.joins.program import compile_joins
 from weft.planning.joins.member import Member, member
 from weft.planning.joins.rates import ChainCosts, assumed
@@ -73,6 +75,8 @@ def run(quick: bool, progress: Progress) -> BenchmarkResult:
     for number, (windows, count, rate) in enumerate(chains, len(settings)):
         progress(f"{count} queries, {windows} windows", number, len(settings) + len(chains))
         rows.append(compare_chains(windows, count, rate, seconds, tries, costs))
+    progress("weft.run", len(settings) + len(chains), len(settings) + len(chains))
+    rows.append(_joins_run.measure())
     notes = [
         f"{seconds} s of both streams, batches of 1 s, best of {tries}, processor time.",
         f"One slice costs as much per row as probing {costs.system:,.0f} rows, one more window to route to "
@@ -252,6 +256,8 @@ def figures(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
         if row["part"] == "chains":
             kind = row["windows"].replace(" ", "_").replace("-", "_")
             chosen[f"cpu_opt_over_mem_opt_{kind}_{row['queries']}"] = row["cpu_opt"] / row["mem_opt"]
+        if row["part"] == "run":
+            chosen["run_apart_over_together"] = row["apart"] / row["together"]
     return chosen
 
 
@@ -280,10 +286,21 @@ def render(result: BenchmarkResult) -> Group:
                 *(f"{row['mem_opt']:,.0f}", f"{row['cpu_opt']:,.0f}"),
                 f"{row['cpu_opt'] / row['mem_opt']:.2f}",
             )
+    runs = Table(title="Joins by weft.run, processor seconds")
+    for heading in ("queries", "rows", "results", "together", "each alone", "ratio"):
+        runs.add_column(heading, justify="right")
+    for row in result.rows:
+        if row["part"] == "run":
+            runs.add_row(
+                *(f"{row[name]:,}" for name in ("queries", "rows", "results")),
+                *(f"{row[name]:.2f}" for name in ("together", "apart")),
+                f"{row['apart'] / row['together']:.1f}",
+            )
     f = result.figures
     return Group(
         *tables,
         chains,
+        runs,
         beside(
             "Wang, chapter 8",
             [

@@ -26,9 +26,12 @@ from rich.table import Table
 
 import weft
 from weft.cli.bench import BenchmarkResult, Progress
-from weft.local.run import LocalRun
-from weft.local.stream import LocalStream
-from weft.operators.windows.compile import compile_plan
+from weft.local.feed import Feed
+from weft.local.readers import reader_of
+from weft.local.running import LocalRun
+from weft.local.streaming import LocalStream
+from weft.runner.delivery import Delivery
+from weft.runner.program import UNNAMED
 from weft.runner.progress import Progress as Step
 from weft.testing.questions import sliding, text
 
@@ -117,10 +120,14 @@ def on_spark(spark: Any, watch: Watch, trigger: str | None) -> AbstractContextMa
 def in_process(watch: Watch, trigger: str | None) -> AbstractContextManager[Any]:
     """The same in this process."""
     rows = source()
-    program = compile_plan(weft.plan(questions()), rows.stream_schema(), "ts", buckets=2)
-    batches = at_intervals(rows.arrivals(), TRIGGERS[trigger])
+    run = LocalRun(questions(), rows.stream_schema(), "ts", threads=2)
+    reader = reader_of(at_intervals(rows.arrivals(), TRIGGERS[trigger]), "ts", live=True)
     return LocalStream(
-        LocalRun(program, threads=2), batches, watch, pause=0.001, on_progress=watch.steps.append
+        run,
+        Feed({UNNAMED: reader}, run.columns),
+        Delivery(watch, "run"),
+        pause=0.001,
+        on_progress=watch.steps.append,
     )
 
 

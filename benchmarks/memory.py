@@ -23,8 +23,7 @@ from rich.table import Table
 
 import weft
 from weft.cli.bench import BenchmarkResult, Progress, stopwatch
-from weft.local.run import LocalRun
-from weft.operators.windows.compile import compile_plan
+from weft.local.running import LocalRun
 
 KEYS, QUICK_KEYS = (10_000, 100_000, 1_000_000), (10_000, 100_000)
 MINUTES = 72
@@ -72,8 +71,7 @@ def in_fresh_process(keys: int, every: int, minutes: int) -> dict[str, Any]:
 
 def measure(keys: int, every: int, minutes: int, queries: int) -> dict[str, Any]:
     """Answer the queries over the stream: the most memory that this process has held, and how fast it was."""
-    program = compile_plan(weft.plan(weft.sql(questions(queries))), SCHEMA, "ts", buckets=2)
-    stream = LocalRun(program, threads=2)
+    stream = LocalRun(weft.sql(questions(queries)), SCHEMA, "ts", threads=2)
     empty, seconds, counts, cells, held = peak(), [], [], 0, 0
     for batch in batches(keys, every, minutes):
         with stopwatch() as elapsed:
@@ -93,7 +91,7 @@ def measure(keys: int, every: int, minutes: int, queries: int) -> dict[str, Any]
         "state_bytes": held,
         "empty_bytes": empty,
         "peak_bytes": peak(),
-        "buckets": len(stream.states),
+        "buckets": max(len(states) for states in stream.states.values()),
         "seconds": sum(seconds),
         "rows_per_second": keys // every * len(seconds[full]) / sum(seconds[full]),
         "results_per_second": sum(counts[full]) / sum(seconds[full]),

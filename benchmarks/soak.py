@@ -25,7 +25,7 @@ from typing import Any
 
 import psutil
 import pyarrow.parquet as pq
-from _soak.check import Verdict, check
+from _soak.check import Verdict, check, is_step
 from rich.table import Table
 
 from weft.cli.bench import BenchmarkResult, Progress
@@ -159,7 +159,7 @@ class Soak:
 
     def steps(self) -> int:
         """Return the number of steps that have been committed."""
-        return sum(1 for f in (self.place / "kept").iterdir() if f.name.startswith("manifests-"))
+        return sum(is_step(file) for file in (self.place / "kept").glob("manifests-*"))
 
     def keep(self) -> None:
         """Keep manifests and versions, which the run itself removes after a while."""

@@ -11,4 +11,8 @@ FROM temperature t [RANGE '5 min'] JOIN humidity h [RANGE '5 min'] ON t.location
 SELECT t.location, count(*) AS n, max(t.value) AS top
 FROM temperature t [RANGE '60 min'], humidity h [RANGE '30 min']
 WHERE t.location = h.location
-GROUP BY t.location, window('10 min', '5 min')
+GROUP BY t.location, window('10 min', '5 min');
+
+-- A window query over one of the streams, beside the joins; its rows are read once for all.
+-- name: mean
+SELECT location, avg(value) AS mean FROM temperature [RANGE '10 min' SLIDE '5 min'] GROUP BY location

@@ -73,7 +73,9 @@ BASELINE = {
     "lab_modules": 0,
     "lab_lines": 0,
 }
-BOUNDS = {"entries": 21, "layers": 13, "repeated_classes": 3, "path": 24, "cycles": 0}
+# A driver imports the program, and the program both operators: the longest chain goes from Spark's driver
+# through the stage of joins down to the kernels of expressions.
+BOUNDS = {"entries": 21, "layers": 13, "repeated_classes": 3, "path": 31, "cycles": 0}
 TITLES = {
     "entries": "entries at the top of the package",
     "layers": "layers of the import contract",

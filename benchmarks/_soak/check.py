@@ -12,6 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,14 @@ import pyarrow.parquet as pq
 
 from weft.model.expression import Call, Column, Literal
 from weft.model.query import Query
-from weft.store.manifest import Manifest
-from weft.store.versions import Version
+from weft.operators.windows.program import Origin
+from weft.operators.windows.stage import WindowsStage
+from weft.runner.program import UNNAMED, windows_name
+from weft.store.log import Entry
+from weft.store.version_file import QueryVersion
+
+STAGE = windows_name(UNNAMED)
+"""All queries of a soak are of one stage."""
 
 FUNCTIONS = {"sum": "sum", "max": "max", "min": "min", "avg": "mean"}
 Row = tuple[Any, ...]
@@ -77,31 +84,44 @@ def check(place: Path) -> Verdict:
     return verdict
 
 
-def read_checkpoint(folder: Path) -> tuple[list[Manifest], dict[int, Version]]:
+def read_checkpoint(folder: Path) -> tuple[list[Entry], dict[int, QueryVersion]]:
     """All manifests in order, and the versions that they name."""
-    manifests = [Manifest.from_json(f.read_bytes()) for f in sorted(folder.glob("manifests-*.json"))]
-    versions = [Version.from_json(f.read_bytes()) for f in sorted(folder.glob("registry-*.json"))]
+    files = sorted(folder.glob("manifests-*.json"))
+    manifests = [Entry.from_json(file.read_bytes()) for file in files if is_step(file)]
+    versions = [QueryVersion.from_json(f.read_bytes()) for f in sorted(folder.glob("registry-*.json"))]
     if [m.seq for m in manifests] != list(range(1, len(manifests) + 1)):
         raise ValueError("some manifests were not kept; the soak cannot be checked")
     return manifests, {v.version: v for v in versions}
 
 
-def lives(manifests: Iterable[Manifest], versions: Mapping[int, Version]) -> Iterator[Life]:
+@cache
+def is_step(manifest: Path) -> bool:
+    """Return whether an entry is a step, and not the turn that a driver has taken."""
+    return Entry.from_json(manifest.read_bytes()).is_step
+
+
+def lives(manifests: Iterable[Entry], versions: Mapping[int, QueryVersion]) -> Iterator[Life]:
     """Yield every query's steps, from when it was added until it was dropped."""
     alive: dict[str, Life] = {}
     for manifest in manifests:
         version, now = versions[manifest.version], {}
+        origins, watermark = origins_of(version), manifest.stages[STAGE].marks[UNNAMED]
         for query in version.queries:
-            origin, before = version.origins[query.name], alive.pop(query.name, None)
+            origin, before = origins[query.name], alive.pop(query.name, None)
             same = before and (before.query, before.since, before.joined) == (query, *_times(origin))
             if before and not same:
                 yield before
             if not (before and same):
                 before = Life(query, origin.since, origin.latest_when_added, manifest.seq, manifest.seq, None)
-            now[query.name] = replace(before, last=manifest.seq, watermark=manifest.watermark)
+            now[query.name] = replace(before, last=manifest.seq, watermark=watermark)
         yield from alive.values()
         alive = now
     yield from alive.values()
+
+
+def origins_of(version: QueryVersion) -> dict[str, Origin]:
+    """Return how each query of a version came."""
+    return WindowsStage.origins(version.stages[STAGE].data) if STAGE in version.stages else {}
 
 
 def answers(life: Life, rows: pa.Table) -> pa.Table:
@@ -168,18 +188,18 @@ def differences(delivered: Counter[Row], expected: Counter[Row], query: Query) -
     return texts
 
 
-def _counts(manifests: list[Manifest], rows: int) -> list[str]:
-    seen = manifests[-1].seen
+def _counts(manifests: list[Entry], rows: int) -> list[str]:
+    seen = manifests[-1].streams[UNNAMED].seen
     texts = [] if seen["rows"] == rows else [f"{seen['rows']} rows were read, {rows} were written"]
     return texts + ([f"{seen['late']} rows were late"] if seen["late"] else [])
 
 
-def _kept_promise(promise: Mapping[str, Any], versions: Mapping[int, Version]) -> list[str]:
+def _kept_promise(promise: Mapping[str, Any], versions: Mapping[int, QueryVersion]) -> list[str]:
     """Check that a change that was reported as done is in the version it names."""
     name, version = promise["name"], versions.get(promise["version"])
     if version is None:
         return [f"version {promise['version']}, promised for '{name}', was never written"]
-    origin = version.origins.get(name)
+    origin = origins_of(version).get(name)
     if promise["exact_from"] is not None and (origin is None or origin.since != promise["exact_from"]):
         return [f"'{name}' was promised to be exact from {promise['exact_from']}, and is {origin}"]
     return []

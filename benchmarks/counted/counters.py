@@ -11,7 +11,7 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
@@ -98,25 +98,30 @@ def grid_combined(
     }
 
 
-def tables_wrapped(parcels: Iterable[Any], table: Any, **_: Any) -> Counts:
-    """Tables on their way between tasks, and their bytes as they travel."""
-    sizes = [parcel.payload.size for parcel in parcels]
-    return {"parcel.tables": len(sizes), "parcel.rows": table.num_rows, "parcel.table_bytes": sum(sizes)}
+def parcels_sent(_: Any, waiting: Sequence[tuple[Any, Any]]) -> Counts:
+    """Tables and notes on their way between tasks, and the tables' bytes as they travel."""
+    from weft.runner.parcels import NOTES, ParcelKind
+
+    tables = [(parcel, payload) for parcel, payload in waiting if parcel.kind not in NOTES]
+    # A large table is sent in several payloads.
+    contents = {id(parcel): parcel for parcel, _ in tables}.values()
+    rows = [len(p.content.content if p.kind is ParcelKind.PIECE else p.content) for p in contents]
+    return {
+        "parcel.tables": len(tables),
+        "parcel.rows": sum(rows),
+        "parcel.table_bytes": sum(payload.size for _, payload in tables),
+        "parcel.notes": len(waiting) - len(tables),
+    }
 
 
-def note_written(parcel: Any, *_: Any, **__: Any) -> Counts:
-    """Notes on their way between tasks."""
-    return {"parcel.notes": 1}
-
-
-def file_written(_: Any, place: Any, table: Any, *rest: Any) -> Counts:
+def file_written(_: Any, place: Any, name: str, content: Any) -> Counts:
     """Files of a checkpoint."""
-    return {"checkpoint.files": 1, "checkpoint.rows": table.num_rows}
+    return {"checkpoint.files": 1, "checkpoint.rows": content.table.num_rows}
 
 
-def file_read(batch: Any, *_: Any) -> Counts:
+def file_read(content: Any, *_: Any) -> Counts:
     """Files of a checkpoint that are read again."""
-    return {"checkpoint.files_read": 1, "checkpoint.rows_read": batch.num_rows}
+    return {"checkpoint.files_read": 1, "checkpoint.rows_read": content.table.num_rows}
 
 
 def join_rows_ready(rows: Any, chain: Any, side: int, batch: Any) -> Counts:
@@ -162,25 +167,24 @@ class Hook(NamedTuple):
 
 
 HOOKS = (
-    Hook("weft.operators.windows.prepare", "partial", prepared),
+    Hook("weft.operators.windows.prepare", "partials_of", prepared),
     Hook("weft.aggregates.monoid", "add_rows", rows_added),
     Hook("weft.aggregates.monoid", "merge", states_merged),
     Hook("weft.operators.windows.state", "GroupingState.absorb", absorbed),
     Hook("weft.operators.windows.answer", "final", answered),
     Hook("weft.final.technique", "Technique.answer", runs_combined),
     Hook("weft.final.grid", "answer_grid", grid_combined),
-    Hook("weft.spark.payload", "wrap", tables_wrapped),
-    Hook("weft.spark.payload", "note", note_written),
-    Hook("weft.store.layers", "write_file", file_written),
-    Hook("weft.store.layers", "read_file", file_read),
-    Hook("weft.operators.joins.sliced", "Sliced.rows", join_rows_ready),
+    Hook("weft.spark.parcels", "_batch", parcels_sent),
+    Hook("weft.store.state_files", "write_state_file", file_written),
+    Hook("weft.store.state_files", "read_state_file", file_read),
+    Hook("weft.operators.joins.intake", "RowIntake.rows", join_rows_ready),
     Hook("weft.operators.joins.slices", "Slices.insert", join_rows_inserted),
     Hook("weft.operators.joins.match", "candidates", join_candidates),
     Hook("weft.operators.joins.union", "Union.add", join_matches),
     Hook("weft.operators.joins.chain", "Chain.join", join_results),
 )
 
-USERS = ("weft.local", "weft.local.run_all", "weft.spark.tasks", "weft.spark.stream", "weft.spark.batch")
+USERS = ("weft.local.run_queries", "weft.spark.step_tasks", "weft.spark.stream", "weft.spark.batch")
 """Modules to have imported before the functions are replaced wherever they were imported by name."""
 
 

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from weft.errors import AggregateError, AnswerOverflow, CheckpointError, JobError, QueryError, WeftError
 from weft.io.sources import generate
-from weft.local.join_run import JoinRun
-from weft.local.run import LocalRun
-from weft.local.run_all import run
+from weft.local.run_queries import run
+from weft.local.running import LocalRun
 from weft.local.sample import sharing
 from weft.model.join import JoinQuery
 from weft.model.query import Aggregate, Query
@@ -68,7 +67,6 @@ __all__ = [
     "JobError",
     "JoinBuilder",
     "JoinQuery",
-    "JoinRun",
     "Kafka",
     "LocalRun",
     "Plan",

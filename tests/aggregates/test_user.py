@@ -28,7 +28,6 @@ from weft.aggregates.objects import ObjectPart
 from weft.errors import AggregateError, QueryError
 from weft.final import TECHNIQUES, fits, technique_for
 from weft.model.expression import Column
-from weft.operators.windows.compile import compile_plan
 
 SECOND = 1_000_000
 AGAIN = {"my_sum(i)": "sum(i)", "my_max(x)": "max(x)", "my_mean(x)": "avg(x)"}
@@ -209,8 +208,8 @@ def test_the_order_holds_where_slices_change_under_it(fine: str) -> None:
     text = "-- name: {}\nSELECT mapped(i, i) AS m FROM s [RANGE '20 s' SLIDE '{} s']"
     coarse, finer = (weft.sql(text.format(*some))[0] for some in (("coarse", 20), ("finer", 4)))
     first, second = [(1, 3), (8, 5), (15, 7)], [(4, 11), (12, 2), (6, 9), (17, 4)]
-    plan = weft.plan([coarse] if fine == "comes" else [coarse, finer])
-    run = weft.LocalRun(compile_plan(plan, batch().schema, "ts"), lateness=100 * SECOND, threads=1)
+    queries = [coarse] if fine == "comes" else [coarse, finer]
+    run = weft.LocalRun(queries, batch().schema, "ts", "100 s", threads=1)
     run.step(batch(*first))
     run.add(finer) if fine == "comes" else run.drop("finer")
     run.step(batch(*second))

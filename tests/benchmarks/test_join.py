@@ -24,11 +24,13 @@ def test_strategies_agree_and_the_figures_sum_them_up():
         for count in (12, 24):
             rows.append(join.compare_chains(windows, count, 10.0, 4, 1, join.ChainCosts(system=1e6)))
             assert rows[-1]["slices"] == 1
+    rows.append({"part": "run", "queries": 16, "rows": 9, "results": 4, "together": 1.0, "apart": 5.0})
     figures = join.figures(rows)
+    assert figures["run_apart_over_together"] == 5
     assert 0 <= figures["memory_saved_max"] < 1
     assert figures["cpu_opt_over_mem_opt_uniform_12"] > 0
     result = bench.BenchmarkResult("join", rows, figures)
-    assert len(join.render(result).renderables) == 4
+    assert len(join.render(result).renderables) == 5
 
 
 def test_a_slice_that_costs_more_shows_in_the_calibration(monkeypatch):

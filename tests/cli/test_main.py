@@ -249,7 +249,7 @@ def test_the_demo_in_process(weft, folder):
 
 def test_the_demo_would_notice_a_wrong_answer():
     from weft.errors import WeftError
-    from weft.local.run import run
+    from weft.local.run_queries import run
     from weft.sql import sql
     from weft.testing import trades
 
@@ -376,10 +376,39 @@ def test_plan_of_joins_and_window_queries(weft, folder):
     assert "2 joins of humidity and temperature" in shown
     found = json.loads(weft("plan", "both.sql", "--json")[1])
     assert (len(found["trees"]), len(found["chains"])) == (1, 1)
+    assert found["trees"][0]["stream"] == "humidity"
+    assert weft("plan", "both.sql", "--svg", "both.svg")[0] == 0
+    assert all(words in (folder / "both.svg").read_text() for words in ("tree 0 of humidity", "chain 0"))
+    assert weft("plan", "both.sql", "--explain", "far")[1].startswith("2 joins of humidity and temperature")
+    assert "in tree 0 with no other query" in weft("plan", "both.sql", "--explain", "q3")[1]
     code, _, said = weft("plan", "both.sql", "--strategy", "all")
     assert (code, "for window queries" in said) == (2, True)
     code, _, said = weft("plan", "both.sql", "--chain", "best")
     assert (code, "mem-opt, cpu-opt or a number of rows" in said) == (2, True)
+
+
+def test_plan_of_aggregates_of_joins(weft, folder):
+    paired = JOINS.replace("SELECT t.place FROM", "SELECT count(*) AS n FROM").replace(
+        "h.place", "h.place GROUP BY window('1 min')"
+    )
+    (folder / "pairs.sql").write_text(paired)
+    shown = weft("plan", "pairs.sql")[1]
+    assert "2 queries in 1 tree" in shown
+    assert "joined" in shown
+    explained = weft("plan", "pairs.sql", "--explain", "far")[1]
+    assert "in one chain" in explained
+    assert "'far' (range 1 min, slide 1 min) is in tree 0" in explained
+
+
+def test_a_sample_is_of_one_stream(weft, folder):
+    (folder / "rows.csv").write_text("ts,place\n2024-01-01T00:00:00,a\n2024-01-01T00:01:00,b\n")
+    query = "; SELECT count(*) AS n FROM {} [RANGE '1 min']"
+    (folder / "both.sql").write_text(JOINS + query.format("humidity"))
+    code, shown, _ = weft("plan", "both.sql", "--sample", "rows.csv")
+    assert (code, "rows 2" in shown) == (0, True)
+    (folder / "both.sql").write_text(JOINS + query.format("humidity") + query.format("temperature"))
+    code, _, said = weft("plan", "both.sql", "--sample", "rows.csv")
+    assert (code, "rows of one stream" in said, "humidity, temperature" in said) == (2, True, True)
 
 
 def test_generate_prints_lines_of_json(weft, folder):

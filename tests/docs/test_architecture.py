@@ -50,6 +50,8 @@ kind = "files"
 path = "rows"
 [stream]
 time = "ts"
+checkpoint = "joins"
+close_at_end = true
 [queries]
 sql = '''SELECT a.symbol, count(*) AS n FROM a [RANGE '1 min'], b [RANGE '1 min']
 WHERE a.symbol = b.symbol AND a.price <= b.price GROUP BY a.symbol, window('1 min')'''
@@ -106,8 +108,14 @@ def test_a_row_goes_the_way_that_is_drawn(operator, tmp_path, monkeypatch):
             sink = launch.run(job.parse(JOIN_JOB, tmp_path), "local", Report(Console(quiet=True)))
             results = sink.tables
         else:
-            files = weft.Files("rows")
-            results = weft.run(weft.sql(WINDOW_QUERY), files, time="ts", tables={"closes": closes})
+            results = weft.run(
+                weft.sql(WINDOW_QUERY),
+                weft.Files("rows"),
+                time="ts",
+                tables={"closes": closes},
+                checkpoint="windows",
+                close_at_end=True,
+            )
     assert results["q1"].num_rows
     names = drawn(operator)
     assert len(names) > 12

@@ -11,10 +11,11 @@ import pytest
 from rich.console import Console
 
 from support.places import EXAMPLES
+from weft.io.sinks.folders import ToJson
 from weft.jobs import launch
 from weft.jobs.job import load
 from weft.jobs.report import Report
-from weft.jobs.sinks import ToJson, ToSeveral
+from weft.jobs.sinks import ToSeveral
 from weft.sql import sql
 
 JOBS = sorted(EXAMPLES.glob("*/job.toml"))

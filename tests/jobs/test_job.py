@@ -8,20 +8,19 @@ import pytest
 
 from support.places import EXAMPLES
 from weft.errors import JobError
-from weft.jobs.job import FromFiles, FromGenerator, FromKafka, FromSpark, FromTable, Job, load, parse
-from weft.jobs.sinks import (
-    ToConsole,
-    ToFunction,
-    ToJson,
-    ToKafka,
-    ToMemory,
-    ToParquet,
-    ToPostgres,
-    ToSeveral,
-    ToSome,
-    ToWebhook,
-    check_choices,
-)
+from weft.io.files.kind import FromFiles
+from weft.io.kafka.kind import FromKafka
+from weft.io.sinks.console import ToConsole
+from weft.io.sinks.folders import ToJson, ToParquet
+from weft.io.sinks.function import ToFunction
+from weft.io.sinks.kafka import ToKafka
+from weft.io.sinks.memory import ToMemory
+from weft.io.sinks.postgres import ToPostgres
+from weft.io.sinks.webhook import ToWebhook
+from weft.io.sources.generator import FromGenerator
+from weft.io.sources.spark_format import FromSpark
+from weft.jobs.job import FromTable, Job, load, parse
+from weft.jobs.sinks import ToSeveral, ToSome, check_choices
 
 GOOD = """
 [source]
@@ -254,3 +253,41 @@ def test_kafka_as_source() -> None:
     )
     wanted = FromKafka("b:9092", "t", columns={"sent": "timestamp"}, options={"security.protocol": "SSL"})
     assert parse(text).source == wanted
+
+
+SEVERAL = """
+[sources.a]
+kind = "generator"
+[sources.b]
+kind = "generator"
+[stream]
+time = "ts"
+[queries]
+sql = "SELECT count(*) AS n FROM a [RANGE '1 min']"
+"""
+
+
+def test_lateness_of_each_stream() -> None:
+    def lateness(value: str) -> dict[str, int | None]:
+        return parse(SEVERAL.replace("[queries]", f"lateness = {value}\n[queries]")).lateness
+
+    assert parse(SEVERAL).lateness == {"a": None, "b": None}
+    assert lateness('"10 s"') == {"a": 10_000_000, "b": 10_000_000}
+    assert lateness('{ a = "10 s", b = "0 s" }') == {"a": 10_000_000, "b": 0}
+    assert lateness('{ b = "1 s" }') == {"a": None, "b": 1_000_000}
+    for wrong, message in (
+        ('{ c = "1 s" }', r"unknown stream 'c' in \[stream\] lateness; known: a, b"),
+        ("{ a = 1 }", r"\[stream\] lateness.a must be a duration in quotes"),
+        ('{ a = "1 parsec" }', r"\[stream\] lateness.a: unknown unit"),
+    ):
+        with pytest.raises(JobError, match=message):
+            lateness(wrong)
+    with pytest.raises(JobError, match=r"lateness by stream needs \[sources.NAME\]"):
+        parse(changed('"10 s"', '{ trades = "10 s" }'))
+
+
+def test_several_streams_have_tables_late_rows_and_steps_of_some_length(tmp_path: Path) -> None:
+    more = "[late]\npath = 'lost'\n[tables.t]\npath = 'x.csv'\n[spark]\nnodes = 3\n"
+    job = parse(SEVERAL.replace("[queries]", 'target_batch = "2 s"\n[queries]') + more, tmp_path)
+    assert (job.late.path, list(job.tables), job.stream.target_batch) == (tmp_path / "lost", ["t"], 2_000_000)
+    assert (job.spark.nodes, job.streams) == (3, ("a", "b"))

@@ -18,7 +18,7 @@ import weft
 from support.join_oracle import as_tuples, oracle, ordered
 from support.places import EXAMPLES
 from weft.cli.main import app
-from weft.errors import JobError, QueryError
+from weft.errors import JobError
 from weft.io.sinks.latest import LatestSink
 from weft.jobs import launch
 from weft.jobs.job import parse
@@ -119,8 +119,9 @@ def test_joins_behind_http(streams: dict[str, pa.Table], tmp_path: Path) -> None
         refused = add(shorter.replace("a.n", "a.z"), name="wrong")
         assert (refused.status_code, refused.json()["query"]) == (422, "wrong")
         assert "unknown column 'z'" in refused.json()["message"]
-        windowed = add("SELECT count(*) AS c FROM a [RANGE '1 min']")
-        assert windowed.status_code == 422 and "window queries" in windowed.json()["message"]
+        windowed = add("SELECT count(*) AS c FROM a [RANGE '1 min']", name="windowed")
+        assert windowed.status_code == 201, "a window query may stand beside joins"
+        assert web.delete("/api/v1/queries/windowed?wait=20").status_code == 200
         assert add(shorter.replace("b [", "c [").replace("b.", "c.")).json()["hint"] == "given are a, b"
         assert web.delete("/api/v1/queries/shorter?wait=20").status_code == 200
         found = web.get("/api/v1/queries/counted/results", params={"where": "k=p", "limit": 3}).json()
@@ -132,11 +133,20 @@ def test_joins_behind_http(streams: dict[str, pa.Table], tmp_path: Path) -> None
         lines = web.get("/api/v1/summary?order=window").json()["queries"]
         assert {line["name"]: line["groups"] is None for line in lines} == {"pairs": True, "counted": False}
         costs = web.get("/api/v1/costs").json()
-        assert (costs["unit"], costs["total"], costs["cost"] > 0) == ("comparisons/s", 0, True)
-        assert len(web.get("/api/v1/plan").json()["chains"]) == 1
+        assert [(tree["stream"], tree["names"]) for tree in costs["trees"]] == [("joined", ["counted"])]
+        assert (costs["joins"]["joins"], costs["joins"]["unit"]) == (2, "comparisons/s")
+        assert costs["joins"]["alone"] > costs["joins"]["cost"] > 0
+        assert [grouping["queries"] for grouping in costs["groupings"]] == [1]
+        plan = web.get("/api/v1/plan").json()
+        assert [q["name"] for tree in plan["trees"] for q in tree["queries"]] == ["counted"]
+        assert plan["trees"][0]["queries"][0]["where"] is None
+        assert [join["name"] for join in plan["chains"][0]["joins"]] == ["pairs", "counted"]
         assert "in one chain" in web.get("/api/v1/plan.txt").text
-        assert web.get("/api/v1/plan.svg").status_code == 409
-        assert 'weft_plan_cost{unit="comparisons/s"}' in web.get("/metrics").text
+        picture, chains = (web.get("/api/v1/plan.svg", params=p).text for p in ({}, {"chains": True}))
+        assert ("tree 0 of joined" in picture, "chain 0" in picture) == (True, True)
+        assert ("tree 0 of joined" in chains, "chain 0" in chains) == (False, True)
+        for unit in ("operations/s", "comparisons/s"):
+            assert f'weft_plan_cost{{unit="{unit}"}}' in web.get("/metrics").text
 
 
 @pytest.mark.parametrize(
@@ -150,8 +160,6 @@ def test_joins_behind_http(streams: dict[str, pa.Table], tmp_path: Path) -> None
             r"unknown key 'paht' in \[sources.a\].*did you mean 'path'",
         ),
         (JOB.replace("{ b =", "{ c ="), r"unknown stream 'c' in \[stream\] time_columns; known: a, b"),
-        (JOB + "[late]\npath = 'x'", r"\[late\] is for one \[source\]"),
-        (JOB + "[tables.t]\npath = 'x'", r"\[tables\] is for one \[source\]"),
         ("sources = 3\n[queries]\nsql = 'x'", r"'sources' must be a section"),
     ],
 )
@@ -160,10 +168,16 @@ def test_what_is_wrong_with_a_job_is_said(text: str, message: str) -> None:
         parse(text)
 
 
-def test_window_queries_are_refused_beside_joins(streams: dict[str, pa.Table], tmp_path: Path) -> None:
-    text = JOB.replace("sql = '''", "sql = '''SELECT count(*) AS c FROM a [RANGE '1 min'];")
-    with pytest.raises(QueryError, match="window queries"):
-        launch.run(parse(text, tmp_path), "local", quiet())
+def test_window_queries_beside_joins(streams: dict[str, pa.Table], tmp_path: Path) -> None:
+    windowed = "-- name: minutes\nSELECT count(*) AS c FROM a [RANGE '1 min']"
+    job = parse(JOB.replace("sql = '''", f"sql = '''{windowed};"), tmp_path)
+    sink = MemorySink()
+    with launch.start(job, "local", sink, quiet()) as running:
+        assert running.await_done()
+    alone = weft.run(windowed, streams["a"], time="ts")["minutes"]
+    by_start = [("window_start", "ascending")]
+    assert sink.tables["minutes"].sort_by(by_start).equals(alone.sort_by(by_start))
+    assert sink.tables["pairs"].num_rows
 
 
 def test_the_chains_of_a_job_file() -> None:

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import weft
-from weft.local import run as local
-from weft.operators.windows.compile import compile_plan
+from weft.local import running as local
 
 START = datetime.datetime(2024, 1, 1)
 SCHEMA = pa.schema({"ts": pa.timestamp("us"), "k": pa.string(), "j": pa.float64(), "x": pa.int64()})
@@ -32,16 +31,15 @@ rows = st.tuples(
 
 def answered(batches, most_cells):
     """All results, sorted, and in how many buckets the state ended."""
-    plan = weft.plan(weft.sql(QUERIES))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(local, "MAX_CELLS_PER_BUCKET", most_cells)
-        run = local.LocalRun(compile_plan(plan, SCHEMA, "ts", buckets=2), lateness=10_000_000, threads=2)
+        run = local.LocalRun(weft.sql(QUERIES), SCHEMA, "ts", "10 s", threads=2)
         steps = [*(run.step(batch) for batch in batches), run.close()]
         run.shutdown()
     rows = [(name, row) for step in steps for name, table in step.items() for row in table.to_pylist()]
     # Which of the zeros stands for their group depends on what this thread saw first.
     found = [(name, repr(row).replace("-0.0", "0.0")) for name, row in rows]
-    return sorted(found), sorted(state.bucket for state in run.states)
+    return sorted(found), sorted(state.bucket for states in run.states.values() for state in states)
 
 
 def table(some):

@@ -13,15 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import weft
+from support.local_streams import start_stream
 from weft.aggregates.registry import USER_FUNCTIONS
 from weft.cli import main as cli
 from weft.errors import AggregateError, AnswerOverflow
-from weft.local.joins import LocalJoins
-from weft.local.run import LocalRun
-from weft.local.stream import LocalStream
-from weft.operators.joins.compile import JoinCompiler
-from weft.operators.windows.compile import compile_plan
-from weft.planning.live import LivePlanner
+from weft.local.running import LocalRun
 from weft.sinks import MemorySink
 
 LARGEST = 2**63 - 1
@@ -52,7 +48,7 @@ def rows(tables: dict[str, pa.Table]) -> dict[str, list[str]]:
 
 def run_of(text: str, strict: bool = False) -> LocalRun:
     schema = next(batches()).schema
-    return LocalRun(compile_plan(weft.plan(weft.sql(text)), schema, "ts", strict, 2), threads=2)
+    return LocalRun(weft.sql(text), schema, "ts", strict=strict, threads=2)
 
 
 @pytest.fixture(autouse=True)
@@ -207,10 +203,9 @@ def test_aggregates_over_joins_fail_alone_too() -> None:
     with pytest.raises(AnswerOverflow):
         answers["bad"]
     schema = next(batches()).schema
-    streams = JoinCompiler({"a": schema, "b": schema}, {"a": "ts", "b": "ts"}, LivePlanner())
+    run = LocalRun(weft.sql(JOINS), {"a": schema, "b": schema}, "ts")
     sink, told = MemorySink(), []
-    both = ({"a": batch, "b": batch} for batch in batches())
-    stream = LocalStream(LocalJoins(streams, weft.sql(JOINS)), both, sink, on_progress=told.append)
+    stream = start_stream(run, {"a": batches(), "b": batches()}, sink, on_progress=told.append)
     assert stream.await_done()
     assert rows({n: sink.tables[n] for n in alone}) == rows(alone)
     assert "does not fit" in stream.failed["bad"].message
@@ -219,7 +214,7 @@ def test_aggregates_over_joins_fail_alone_too() -> None:
 
 def test_progress_says_from_when_on_a_query_has_failed() -> None:
     sink, told = MemorySink(), []
-    stream = LocalStream(run_of(f"{BAD};{OTHERS}"), batches(), sink, on_progress=told.append)
+    stream = start_stream(run_of(f"{BAD};{OTHERS}"), batches(), sink, on_progress=told.append)
     assert stream.await_done()
     assert [bool(p.failed) for p in told] == [False] * 6 + [True] * 5
     assert [p.queries for p in told] == [4] * 6 + [3] * 5
@@ -265,7 +260,7 @@ def test_a_job_goes_on_and_says_at_the_end_what_failed(
 
 def test_a_stream_goes_on_when_its_only_query_has_failed() -> None:
     sink, told = MemorySink(), []
-    stream = LocalStream(run_of(BAD), batches(), sink, on_progress=told.append)
+    stream = start_stream(run_of(BAD), batches(), sink, on_progress=told.append)
     assert stream.await_done()
     assert (told[-1].queries, list(told[-1].failed), stream.queries()) == (0, ["bad"], ())
     assert sum(p.rows for p in told) == 60

@@ -28,13 +28,9 @@ from weft.io.files.chunk import Chunk
 from weft.jobs import job as jobs
 from weft.jobs import launch
 from weft.jobs.report import Report
-from weft.local.joins import LocalJoins
-from weft.local.run import LocalRun
-from weft.operators.joins.compile import JoinCompiler
+from weft.local.running import LocalRun
 from weft.operators.late import AHEAD_REASON
 from weft.operators.watermark import UNREAD_REMARK, StepClock, TimeRules, without_silent
-from weft.operators.windows.compile import compile_plan
-from weft.planning.live import LivePlanner
 from weft.sinks import MemorySink
 
 HOUR = 3_600_000_000
@@ -245,8 +241,8 @@ YEARS = 10 * 366 * 24 * HOUR
 
 def live(clock: int = START + HOUR, **rules: Any) -> tuple[LocalRun, MemorySink]:
     sink = MemorySink()
-    program = compile_plan(weft.plan(HOURLY), table().schema, "ts")
-    run = LocalRun(program, threads=1, late=sink, rules=TimeRules.of(None, None, None, ends=False, **rules))
+    run = LocalRun(HOURLY, table().schema, "ts", threads=1, late=sink)
+    run.rules = {"": TimeRules.of(None, None, None, ends=False, **rules)}
     run.clock = lambda: clock / 1e6
     return run, sink
 
@@ -337,12 +333,9 @@ def test_a_silent_stream_of_a_join_keeps_state_only_until_it_is_idle() -> None:
     schema = table().schema
     held = {}
     for idle in (None, 5 * MINUTE):
-        run = LocalJoins(
-            JoinCompiler({"a": schema, "b": schema}, {"a": "ts", "b": "ts"}, LivePlanner()),
-            joins,
-            TimeRules.of(None, None, idle, ends=False),
-            idle=idle,
-        )
+        run = LocalRun(joins, {"a": schema, "b": schema}, "ts")
+        run.rules = dict.fromkeys("ab", TimeRules.of(None, None, idle, ends=False))
+        run.idle = idle
         for minute in range(60):
             run.clock = lambda minute=minute: START / 1e6 + 60 * minute
             run.step({"a": table(minute * MINUTE), **({} if minute else {"b": table(0)})})

@@ -19,8 +19,7 @@ from weft.errors import JobError
 from weft.jobs import launch
 from weft.jobs.job import parse
 from weft.jobs.report import Report
-from weft.local.run import LocalRun
-from weft.operators.windows.compile import compile_plan
+from weft.local.running import LocalRun
 
 EIGHT = dt.datetime(2024, 7, 1, 8, tzinfo=dt.UTC)
 HOURS = {"UTC": 8, "Europe/Berlin": 10, "America/New_York": 4, "Asia/Kolkata": 13, "-09:30": 22}
@@ -90,8 +89,7 @@ def test_times_that_are_made_have_the_type_of_what_they_are() -> None:
 
 
 def test_queries_that_are_added_have_the_zone_of_the_run() -> None:
-    plan = weft.plan(HOUR)
-    run = LocalRun(compile_plan(plan, rows("UTC").schema, "ts", zone="Asia/Kolkata"))
+    run = LocalRun(HOUR, rows("UTC").schema, "ts", zone="Asia/Kolkata")
     run.add("-- name: more\nSELECT max(minute(ts)) AS m FROM s [RANGE '1 day']")
     run.step(rows("UTC"))
     closed = run.close()

@@ -16,7 +16,6 @@ from weft.errors import QueryError
 from weft.expr.evaluate import Evaluator
 from weft.model import bounds
 from weft.model.expression import Call, Column, Literal
-from weft.operators.windows.compile import compile_plan
 from weft.sql.snippet import snippet
 
 TABLE = pa.table(
@@ -139,8 +138,8 @@ def test_a_text_that_would_be_too_long_is_an_error_under_strict() -> None:
 
 
 def test_a_query_over_texts_that_grow_is_answered_and_its_bad_values_are_counted() -> None:
-    plan = weft.plan(weft.sql(query(f"length({replaced('s', 7)}) > 0")))
-    run = weft.LocalRun(compile_plan(plan, TABLE.schema, "ts"))
+    queries = weft.sql(query(f"length({replaced('s', 7)}) > 0"))
+    run = weft.LocalRun(queries, TABLE.schema, "ts")
     run.step(TABLE)
     answers = run.close()
     assert answers["q1"]["n"].to_pylist() == [1]  # 'b'; the others grow too long
@@ -204,7 +203,6 @@ def test_a_constant_that_was_used_before_is_bounded_too() -> None:
 ATTACK = """
 import resource
 import pyarrow as pa, weft
-from weft.operators.windows.compile import compile_plan
 import datetime
 resource.setrlimit(resource.RLIMIT_AS, (4 << 30,) * 2)
 nested = "s"
@@ -213,7 +211,7 @@ for _ in range(8):
 start = datetime.datetime(2024, 1, 1)
 table = pa.table({"ts": [start] * 500, "s": ["aa"] * 500})
 text = f"SELECT count(*) AS n, max({nested}) AS m FROM t [RANGE '1 min'] WHERE length({nested}) > 3"
-run = weft.LocalRun(compile_plan(weft.plan(weft.sql(text)), table.schema, "ts"))
+run = weft.LocalRun(text, table.schema, "ts")
 run.step(table)
 run.close()
 print(run.seen.bad)

@@ -20,12 +20,7 @@ from weft.io.sinks.latest import LatestSink
 from weft.jobs import launch
 from weft.jobs.job import parse
 from weft.jobs.report import Report
-from weft.local.join_run import JoinRun
-from weft.local.joins import LocalJoins
-from weft.local.run import LocalRun
-from weft.operators.joins.compile import JoinCompiler
-from weft.operators.windows.compile import compile_plan
-from weft.planning.live import LivePlanner
+from weft.local.running import LocalRun
 from weft.sinks import MemorySink
 from weft.web.api import make_api
 from weft.web.record import Record
@@ -51,8 +46,8 @@ def both() -> list[Any]:
         lambda: weft.run(both(), {"trades": ROWS}, time="ts"),
         lambda: weft.run(both(), {"trades": ROWS, "quotes": ROWS}, time="ts"),
         lambda: weft.plan(both()),
-        lambda: JoinRun(both(), "ts"),
-        lambda: compile_plan(weft.plan(both(), streams=["trades", "fives"]), ROWS.schema, "ts"),
+        lambda: LocalRun(both(), {"trades": ROWS.schema}, "ts"),
+        lambda: LocalRun(weft.plan(both(), streams=["trades", "fives"]), ROWS.schema, "ts"),
     ],
 )
 def test_a_query_over_another_query_is_refused(work):
@@ -109,7 +104,7 @@ def test_a_stream_that_is_not_given_is_refused(streams, hint):
 
 
 def test_queries_that_are_added_are_checked_against_those_that_run():
-    run = LocalRun(compile_plan(weft.plan(weft.sql(FIVES)), ROWS.schema, "ts"))
+    run = LocalRun(weft.sql(FIVES), ROWS.schema, "ts")
     with pytest.raises(QueryError, match=OVER_A_QUERY):
         run.add(HOURLY)
     with pytest.raises(QueryError, match="query 'fives': it reads 'trades', which is another query"):
@@ -128,8 +123,7 @@ def test_queries_that_are_added_are_checked_against_those_that_run():
 
 
 def test_queries_that_are_added_read_streams_given_by_name():
-    plan = weft.plan(weft.sql(FIVES))
-    run = LocalRun(compile_plan(plan, ROWS.schema, "ts", streams=["trades"]))
+    run = LocalRun(weft.sql(FIVES), {"trades": ROWS.schema}, "ts")
     for change in (run.add, run.replace):
         with pytest.raises(
             QueryError, match=r"query 'fives': there is no stream 'trade'; did you mean 'trades'"
@@ -141,12 +135,10 @@ def test_queries_that_are_added_read_streams_given_by_name():
 
 
 def test_joins_that_are_added_are_checked():
-    run = JoinRun(weft.sql(PAIRS.format("b")), "ts", streams=["a", "b"])
+    joins = LocalRun(weft.sql(PAIRS.format("b")), {"a": ROWS.schema, "b": ROWS.schema}, "ts")
     with pytest.raises(QueryError, match=r"query 'more', .*there is no stream 'c'"):
-        run.add(weft.sql(PAIRS.format("c").replace("pairs", "more"))[0])
-    assert run.names == ("pairs",)
-    streams = JoinCompiler({"a": ROWS.schema, "b": ROWS.schema}, {"a": "ts", "b": "ts"}, LivePlanner())
-    joins = LocalJoins(streams, weft.sql(PAIRS.format("b")))
+        joins.add(weft.sql(PAIRS.format("c").replace("pairs", "more"))[0])
+    assert [q.name for q in joins.queries()] == ["pairs"]
     with pytest.raises(QueryError, match=r"query 'more', .*it reads 'pairs', which is another query"):
         joins.add(PAIRS.format("pairs").replace("name: pairs", "name: more"))
     with pytest.raises(QueryError, match=r"query 'more', .*there is no stream 'c'"):

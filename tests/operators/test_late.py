@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 import weft
 from weft.errors import WeftError
-from weft.local.run import LocalRun
+from weft.local.running import LocalRun
 from weft.model.window import Window
-from weft.operators.late import missed_windows
-from weft.operators.windows.compile import compile_plan
+from weft.operators.windows.missed import missed_windows
 from weft.sinks import MemorySink
 
 START = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
@@ -35,8 +34,7 @@ def batch(seconds: list[int | None]) -> pa.Table:
 
 
 def begin(text: str, sink: MemorySink, lateness: int = 0) -> LocalRun:
-    program = compile_plan(weft.plan(weft.sql(text)), batch([]).schema, "ts", buckets=2)
-    return LocalRun(program, lateness * 1_000_000, 2, late=sink)
+    return LocalRun(weft.sql(text), batch([]).schema, "ts", f"{lateness} s", threads=2, late=sink)
 
 
 windows = st.builds(

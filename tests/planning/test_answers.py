@@ -8,9 +8,7 @@ import pyarrow as pa
 import pytest
 
 import weft
-from weft.local.run import LocalRun
-from weft.operators.windows.carry_over import WindowCarryOver
-from weft.operators.windows.compile import compile_plan
+from weft.local.running import LocalRun
 from weft.planning.registry import STRATEGIES
 from weft.slicing import SLICERS
 from weft.testing import trades
@@ -54,11 +52,10 @@ def test_answers_do_not_depend_on_how_windows_are_cut(slicer: str, alone: dict[s
 def test_a_stream_goes_on_by_another_plan(before: str, after: str, alone: dict[str, list[Any]]) -> None:
     """Trees only say how windows are answered: what is held between steps is carried over by name."""
     plans = [weft.plan(queries, strategy=s) for queries, s in ((QUERIES, before), (QUERIES[::-1], after))]
-    old, new = (compile_plan(plan, TRADES.schema, "ts") for plan in plans)
-    running = LocalRun(old, threads=2)
+    running, new = (LocalRun(plan, TRADES.schema, "ts", threads=2) for plan in plans)
     found = [running.step(TRADES.slice(0, 1_700))]
-    running.states = [WindowCarryOver(old.layout, new).state(state) for state in running.states]
-    running._registry.confirm(new)
+    running._move_to(new.program)
+    running.running.confirm(new.program)
     found += [running.step(TRADES.slice(1_700)), running.close()]
     running.shutdown()
     results = {q.name: pa.concat_tables([f[q.name] for f in found if q.name in f]) for q in QUERIES}

@@ -40,7 +40,7 @@ from weft.sinks import MemorySink
 EPOCH = datetime.datetime(1970, 1, 1)
 
 
-POINTS = ("write_version", "deliver", "before publish", "publish")
+POINTS = ("write_version", "before deliver", "deliver", "before publish", "publish")
 """What a run may die after, or before."""
 
 
@@ -68,7 +68,7 @@ class Lives:
             name = data.draw(st.sampled_from(sorted(self.asked)))
             self.asked.pop(name)
         if action == "drop":
-            world.steps.registry.drop(name)
+            world.running.drop(name)
             return
         longest = (RANGES[-1], RANGES[-1])
         selections: tuple[str, ...] = SELECTIONS
@@ -79,8 +79,8 @@ class Lives:
         first, second = (data.draw(st.sampled_from([r for r in RANGES if r <= most])) for most in longest)
         self.selected[name] = selection = data.draw(st.sampled_from(selections))
         self.asked[name] = query = join(name, condition, selection, (first, second))
-        registry = world.steps.registry
-        registry.add(query) if action == "add" else registry.replace(query)
+        running = world.running
+        running.add(query) if action == "add" else running.replace(query)
 
     def take(self, number: int, seen: bool, now: int | None) -> None:
         """What the step of this number is made with; results before ``now`` have gone out."""
@@ -128,7 +128,7 @@ def test_joins_come_and_go(data: st.DataObject) -> None:
             if data.draw(st.integers(0, 3)) == 0:
                 world.start()
             seen = seen or any(t is not None for s in step.values() for t in s.column("ts").to_pylist())
-        world.steps.flush()
+        world.flush()
     rows = [admitted([s[side] for s in steps], lateness) for side in "ab"]
     wanted: dict[str, list[Any]] = {life.query.name: [] for life in lives.all}
     for life in lives.all:
@@ -211,11 +211,11 @@ def test_aggregates_of_joins_come_and_go(data: st.DataObject) -> None:
             for nth in range(data.draw(st.integers(0, 2))):
                 if data.draw(st.integers(0, 3)):
                     query = drawn(f"added{number}_{nth}")
-                    world.steps.registry.add(query)
+                    world.running.add(query)
                     asked.append(lives[-1])
                 elif there := [x for x in lives if x["until"] is None]:
                     gone = data.draw(st.sampled_from(there))
-                    world.steps.registry.drop(gone["name"])
+                    world.running.drop(gone["name"])
                     new = any(life is gone for life in asked)
                     gone["until"] = -(1 << 60) if new or now is None else now
             if data.draw(st.booleans()):
@@ -223,10 +223,10 @@ def test_aggregates_of_joins_come_and_go(data: st.DataObject) -> None:
             world.step(step, data.draw(st.sampled_from([None, None, *POINTS])))
             for life in asked:
                 if life["until"] is None:
-                    life["change"] = world.steps.registry.change(life["name"])
+                    life["change"] = world.running.change(life["name"])
             if data.draw(st.integers(0, 3)) == 0:
                 world.start()
-        world.steps.flush()
+        world.flush()
     rows = [admitted([s[side] for s in steps], lateness) for side in "ab"]
     streams = {side: pa.concat_tables(rows[n]) for n, side in enumerate("ab")}
     for life in lives:
@@ -250,9 +250,9 @@ def test_a_query_is_not_exact_over_rows_that_lack_what_it_reads() -> None:
         world.step({"a": rows, "b": EMPTY})
         changes = []
         for name in ("first", "second"):
-            world.steps.registry.add(aggregated(name, where, "sum(a.n)", "", (1, 1)))
+            world.running.add(aggregated(name, where, "sum(a.n)", "", (1, 1)))
             world.step({"a": EMPTY, "b": EMPTY})
-            changes.append(world.steps.registry.change(name).exact_from)
+            changes.append(world.running.change(name).exact_from)
     assert changes == [EPOCH + datetime.timedelta(seconds=100)] * 2
 
 
@@ -272,7 +272,7 @@ SUM_X = (SAME_KEY, "sum(a.x + b.x)", "a.k", (1, 1))
 
 def exact_from(world: World, name: str) -> int | None:
     """The second from which on a query is exact."""
-    first = world.steps.registry.change(name).exact_from
+    first = world.running.change(name).exact_from
     return None if first is None else (first - EPOCH) // datetime.timedelta(seconds=1)
 
 
@@ -284,15 +284,15 @@ def test_a_column_of_a_query_added_later_is_missing_for_the_next_one_too(
     """Kept rows lack a column that came with another query, also for a query that comes after that one."""
     world = World(str(tmp_path), [aggregated("q", *COUNT)], 0, 1)
     world.step({"a": rows_at(0, 1, 3), "b": EMPTY if b_waits else rows_at(100, 1, 2)})
-    world.steps.registry.add(aggregated("first", *SUM))
+    world.running.add(aggregated("first", *SUM))
     world.step({"a": rows_at(10, 4), "b": EMPTY})
     if restarts:
         world.start()
-    world.steps.registry.add(aggregated("second", *SUM))
-    world.steps.registry.add(aggregated("other", *SUM_X))
+    world.running.add(aggregated("second", *SUM))
+    world.running.add(aggregated("other", *SUM_X))
     b = rows_at(110, 4, 5, 6, 7, 8, 9, 10)
     world.step({"a": rows_at(20, 9, 10), "b": b})
-    world.steps.flush()
+    world.flush()
     # The latest row was at 3 s when the column came, at 4 s when others did.
     assert [exact_from(world, name) for name in ("first", "second", "other")] == [8, 8, 9]
     rows = {
@@ -307,13 +307,13 @@ def test_a_column_of_a_query_added_later_is_missing_for_the_next_one_too(
 def test_a_join_is_not_covered_by_rows_that_lack_its_columns(tmp_path: Path) -> None:
     world = World(str(tmp_path), [aggregated("q", *COUNT)], 0, 1)
     world.step({"a": rows_at(0, 1, 3), "b": EMPTY})
-    world.steps.registry.add(aggregated("first", *SUM))
+    world.running.add(aggregated("first", *SUM))
     world.step({"a": rows_at(10, 4), "b": EMPTY})
     (query,) = weft.sql("SELECT a.n, a.k FROM a [RANGE '4 s'], b [RANGE '4 s'] WHERE a.k = b.k")
     assert isinstance(query, JoinQuery)
-    world.steps.registry.add(query.renamed("pairs"))
+    world.running.add(query.renamed("pairs"))
     world.step({"a": rows_at(20, 5), "b": rows_at(110, 5)})
-    world.steps.flush()
+    world.flush()
     assert exact_from(world, "pairs") == 8
     assert tuples(world.sink, "pairs") == [(5 * SECOND, 20, "p")]
 
@@ -321,21 +321,21 @@ def test_a_join_is_not_covered_by_rows_that_lack_its_columns(tmp_path: Path) -> 
 def test_a_query_of_the_same_name_with_other_columns_finds_none_of_them(tmp_path: Path) -> None:
     world = World(str(tmp_path), [aggregated("q", *COUNT), aggregated("r", *SUM)], 0, 1)
     world.step({"a": rows_at(0, 1, 3), "b": EMPTY})
-    world.steps.registry.replace(aggregated("r", *SUM_X))
+    world.running.replace(aggregated("r", *SUM_X))
     world.step({"a": rows_at(10, 4), "b": rows_at(110, 4)})
-    world.steps.registry.replace(aggregated("r", *SUM))
+    world.running.replace(aggregated("r", *SUM))
     world.step({"a": EMPTY, "b": rows_at(111, 5)})
     assert exact_from(world, "r") == 9
 
 
 def test_rows_that_go_by_while_there_is_no_query_are_known_to_have_been(tmp_path: Path) -> None:
     world = World(str(tmp_path), [aggregated("q", *COUNT)], 0, 1)
-    world.steps.registry.drop("q")
+    world.running.drop("q")
     world.step({"a": rows_at(0, 1, 3), "b": rows_at(100, 2)})
     world.step({"a": EMPTY, "b": rows_at(101, 4)})
-    world.steps.registry.add(aggregated("added", *COUNT))
+    world.running.add(aggregated("added", *COUNT))
     world.step({"a": rows_at(10, 2, 5, 9, 10), "b": rows_at(110, 5, 9)})
-    world.steps.flush()
+    world.flush()
     assert exact_from(world, "added") == 9
     # Ranges are open: a row joins those less than 5 s before it.
     assert windows(world.sink, "added", "") == [(9 * SECOND, None, 3), (10 * SECOND, None, 1)]

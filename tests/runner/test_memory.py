@@ -12,9 +12,8 @@ import pytest
 
 import weft
 from support import steps
-from weft.local.run import LocalRun
-from weft.local.stream import LocalStream
-from weft.operators.windows.compile import compile_plan
+from support.local_streams import start_stream
+from weft.local.running import LocalRun
 from weft.runner.memory import keep_memory
 from weft.sinks import FunctionSink
 
@@ -33,12 +32,12 @@ def test_the_c_library_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 def test_a_stream_in_process_does_not_grow_with_its_steps() -> None:
     watched, schema = steps.Watched(), next(steps.batches(1)).schema
-    run = LocalRun(compile_plan(weft.plan(weft.sql(steps.QUERIES)), schema, "ts"), threads=2)
+    run = LocalRun(weft.sql(steps.QUERIES), schema, "ts", threads=2)
 
     def batches() -> Iterator[pa.Table]:
         for number, batch in enumerate(steps.batches(), 1):
             yield batch
             watched.look(number, [psutil.Process()])
 
-    assert LocalStream(run, batches(), FunctionSink(lambda *_: None)).await_done()
+    assert start_stream(run, batches(), FunctionSink(lambda *_: None)).await_done()
     assert watched.growth()[os.getpid()] < steps.BOUND

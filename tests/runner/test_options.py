@@ -13,15 +13,14 @@ import pyarrow as pa
 import pytest
 
 import weft
-from weft.local.join_run import JoinRun
-from weft.runner.options import PlanningOptions, RunOptions, filled, options_of
-from weft.spark.options import JoinStreamOptions, ShareOptions, StreamOptions
+from weft.runner.options import LocalOptions, PlanningOptions, RunOptions, filled, options_of
+from weft.spark.options import ShareOptions, StreamOptions
 
 WAYS = [
     (weft.run, RunOptions),
     (weft.share, ShareOptions),
-    (weft.stream, JoinStreamOptions),
-    (JoinRun, RunOptions),
+    (weft.stream, StreamOptions),
+    (weft.LocalRun, LocalOptions),
 ]
 
 PROGRAM = """
@@ -69,6 +68,8 @@ def test_defaults_and_names_are_those_that_programs_rely_on():
         "chain": "mem-opt",
         "max_ahead": None,
         "zone": "UTC",
+        "checkpoint": None,
+        "close_at_end": None,
     }
     spark = [
         "tables",
@@ -81,12 +82,8 @@ def test_defaults_and_names_are_those_that_programs_rely_on():
         "close_at_end",
     ]
     stated = {"strategy": "share-all", "technique": "auto", "strict": False}
-    window = dict.fromkeys([*spark, "on_progress", "late", "target_batch", "max_ahead"]) | stated
-    assert {o.name: o.default for o in options_of(StreamOptions)} == window
-    assert {o.name: o.default for o in options_of(JoinStreamOptions)} == window | {
-        "nodes": None,
-        "chain": "mem-opt",
-    }
+    more = dict.fromkeys([*spark, "on_progress", "late", "target_batch", "max_ahead", "nodes"])
+    assert {o.name: o.default for o in options_of(StreamOptions)} == more | stated | {"chain": "mem-opt"}
     assert {o.name: o.default for o in options_of(ShareOptions)} == stated | {
         "tables": None,
         "buckets": None,
@@ -114,8 +111,10 @@ def test_an_unknown_option_is_a_type_error_that_suggests_a_close_one(queries, ro
         weft.stream(rows, queries, "ts", sink=print, latenes="1 s")
     with pytest.raises(TypeError, match=r"^share\(\) got an unexpected keyword argument 'qqq'$"):
         weft.share(rows, queries, "ts", qqq=1)
-    with pytest.raises(TypeError, match=r"^JoinRun\(\) got .* 'thread'; did you mean 'threads'\?$"):
-        JoinRun(queries, "ts", thread=1)
+    with pytest.raises(TypeError, match=r"^LocalRun\(\) got .* 'thread'; did you mean 'threads'\?$"):
+        weft.LocalRun(queries, rows.schema, "ts", thread=1)
+    with pytest.raises(TypeError, match=r"^LocalRun\(\) got an unexpected keyword argument 'checkpoint'"):
+        weft.LocalRun(queries, rows.schema, "ts", checkpoint="c")
 
 
 def test_lateness_may_be_given_by_position_or_by_name(queries, rows):
@@ -136,7 +135,6 @@ def test_type_checkers_see_the_options(tmp_path):
         "good": "",
         "unknown": ', latenes="1 s"',
         "other_type": ", buckets='4'",
-        "for_joins": ", nodes=2",
     }
     for name, more in wrong.items():
         (tmp_path / f"{name}.py").write_text(PROGRAM.format(more=more))
@@ -148,6 +146,10 @@ def test_type_checkers_see_the_options(tmp_path):
         capture_output=True,
         text=True,
     )
-    errors = {line.split(":")[0] for line in checked.stdout.splitlines() if "[call-overload]" in line}
-    assert errors == {"unknown.py", "other_type.py", "for_joins.py"}, checked.stdout + checked.stderr
+    errors = {
+        line.split(":")[0]
+        for line in checked.stdout.splitlines()
+        if "[call-arg]" in line or "[arg-type]" in line
+    }
+    assert errors == {"unknown.py", "other_type.py"}, checked.stdout + checked.stderr
     assert "good.py" not in checked.stdout

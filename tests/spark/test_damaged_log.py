@@ -15,7 +15,7 @@ from weft.io.files import Files
 from weft.sinks import MemorySink
 from weft.spark import stream
 from weft.spark.spark_log import check_log
-from weft.store.slice_store import SliceStore
+from weft.store.checkpoint import Checkpoint
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def test_damage_is_named_before_anything_runs(
 ) -> None:
     checkpoint = tmp_path / "checkpoint"
     shutil.copytree(finished / "checkpoint", checkpoint)
-    check_log(SliceStore(str(checkpoint)))
+    check_log(Checkpoint(str(checkpoint)))
     harmed = choose(checkpoint / "spark")
     harm(harmed)
     with pytest.raises(CheckpointError) as refused:

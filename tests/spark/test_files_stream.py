@@ -7,12 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 import weft
-from weft.errors import JobError
+from support.commits import failing_commit
+from weft.errors import CheckpointError, JobError
 from weft.io.files import Files
 from weft.jobs.job import parse
 from weft.jobs.launch import _spark_source
@@ -110,20 +110,11 @@ def test_files_with_several_names_and_odd_ones_are_read_once(start: Start, tmp_p
     assert sum(in_process) == 28
 
 
-class Failing(MemorySink):
-    """Takes no third step."""
-
-    def deliver(self, results: dict[str, pa.Table], seq: int) -> None:
-        if seq == 3:
-            raise OSError("no room")
-        super().deliver(results, seq)
-
-
 def test_files_changed_while_a_batch_is_taken_keep_their_place(start: Start, tmp_path: Path) -> None:
     for number in range(1, 6):
         write(tmp_path, f"file-{number}", number)
-    with pytest.raises(JobError, match="no room"):
-        taken(start(sink=Failing()))
+    with failing_commit(3), pytest.raises(CheckpointError, match="no room"):
+        taken(start())
     # The first was taken and is removed, the second was taken and changes; neither moves the others.
     (tmp_path / "in" / "file-1").unlink()
     os.utime(tmp_path / "in" / "file-2", (1.8e9, 1.8e9))
@@ -134,8 +125,8 @@ def test_files_changed_while_a_batch_is_taken_keep_their_place(start: Start, tmp
 def test_a_file_removed_before_it_was_taken_is_named(start: Start, tmp_path: Path) -> None:
     for number in range(1, 6):
         write(tmp_path, f"file-{number}", number)
-    with pytest.raises(JobError, match="no room"):
-        taken(start(sink=Failing()))
+    with failing_commit(3), pytest.raises(CheckpointError, match="no room"):
+        taken(start())
     (tmp_path / "in" / "file-4").unlink()
     with pytest.raises(JobError, match=r"file-4' cannot be read as csv"):
         taken(start())

@@ -14,8 +14,10 @@ from pyspark.sql import SparkSession
 import weft
 from support import steps
 from weft.io.files import Files
+from weft.runner.parcels import Parcel, ParcelKind
+from weft.runner.program import ProgramCompiler
 from weft.runner.progress import Progress
-from weft.spark.payload import from_batches, to_batches, wrap
+from weft.spark.parcels import from_batches, to_batches
 
 
 @pytest.mark.slow
@@ -52,12 +54,15 @@ def test_neither_the_driver_nor_the_workers_grow_with_the_steps(spark: SparkSess
 
 
 def test_parcels_let_go_of_what_they_carried() -> None:
+    program = ProgramCompiler({}, {}).compile([])
     before = pa.total_allocated_bytes()
     for _ in range(50):
-        parcels = [p for n in range(3) for p in wrap(pa.table({"x": range(1000)}), bucket=0, tag=n, origin=1)]
-        batches = list(to_batches(parcels))
-        assert [p.tag for p in from_batches(batches)] == [0, 1, 2]
-        assert [p.table.num_rows for p in from_batches(batches)] == [1000] * 3
+        parcels = [
+            Parcel(0, ParcelKind.RESULT, "", str(n), 1, pa.table({"x": range(1000)})) for n in range(3)
+        ]
+        batches = list(to_batches(parcels, program))
+        assert [p.part for p in from_batches(batches, program)] == ["0", "1", "2"]
+        assert [p.content.num_rows for p in from_batches(batches, program)] == [1000] * 3
         del parcels, batches
     assert pa.total_allocated_bytes() - before < 50_000
 

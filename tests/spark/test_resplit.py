@@ -13,14 +13,20 @@ from pyspark.sql import SparkSession
 
 import weft
 from support import golden_rows, trades
+from support.commits import failing_commit
+from support.join_oracle import ordered
+from support.joined_files import table
+from support.joined_files import write as write_joined
 from support.places import GOLDEN
 from weft.errors import CheckpointError, JobError
 from weft.expr import hashing
 from weft.io.files import Files
+from weft.operators.windows.stage import WindowsStage
+from weft.runner.program import windows_name
 from weft.sinks import MemorySink
 from weft.spark import Run
-from weft.store import manifest
-from weft.store.slice_store import SliceStore
+from weft.store.checkpoint import Checkpoint
+from weft.store.sealed import seal, unseal
 
 CHECKPOINTS = GOLDEN / "checkpoints"
 
@@ -71,9 +77,9 @@ def plain(tables: dict[str, pa.Table]) -> dict[str, list[str]]:
 
 
 def buckets_of(place: Path) -> tuple[int, str]:
-    last = SliceStore(str(place / "checkpoint")).last
+    last = Checkpoint(str(place / "checkpoint")).last
     assert last is not None
-    assert len(last.layers) == last.buckets
+    assert {len(stage.layers) for stage in last.stages.values()} == {last.buckets}
     return last.buckets, last.hash
 
 
@@ -112,38 +118,26 @@ def test_trees_on_several_nodes_keep_what_they_have(spark: SparkSession, tmp_pat
             spark=spark,
         )
         run.await_done()
-        version = SliceStore(str(tmp_path / "checkpoint")).version()
+        version = Checkpoint(str(tmp_path / "checkpoint")).version()
         assert version is not None
-        assert len({origin.bucket for origin in version.origins.values()}) == 3
+        origins = WindowsStage.origins(version.stages[windows_name("")].data)
+        assert len({origin.bucket for origin in origins.values()}) == 3
     rows = golden_rows.rows().slice(0, 5 * 4 * golden_rows.STEP // FILES)
     assert plain(sink.tables) == plain(weft.run(queries, rows, time="ts"))
-
-
-class Failing(MemorySink):
-    """Fails after it has got a step, before that is committed."""
-
-    fails = True
-
-    def deliver(self, results: Any, seq: int) -> None:
-        super().deliver(results, seq)
-        if self.fails:
-            raise OSError("no more room")
 
 
 @pytest.mark.parametrize("after", [3, None])
 def test_a_run_that_fails_before_its_first_step_has_split_nothing(
     spark: SparkSession, tmp_path: Path, after: int | None
 ) -> None:
+    """A sink that fails would not do: the step that it fails in is committed before."""
     write(tmp_path, 0, 1, 2)
-    sink = Failing()
-    sink.fails = False
+    sink = MemorySink()
     begin(spark, tmp_path, sink, buckets=2).await_done()
     write(tmp_path, 3, 4, 5)
-    sink.fails = True
-    with pytest.raises(JobError, match="no more room"):
+    with failing_commit(4), pytest.raises(CheckpointError, match="no room"):
         begin(spark, tmp_path, sink, buckets=3).await_done()
     assert buckets_of(tmp_path)[0] == 2
-    sink.fails = False
     begin(spark, tmp_path, sink, buckets=after, close_at_end=True).await_done()
     assert buckets_of(tmp_path)[0] == (after or 2)
     assert plain(sink.tables) == expected(), "the step made again has the number that it had"
@@ -161,43 +155,77 @@ def test_a_checkpoint_of_format_3_goes_on(spark: SparkSession, tmp_path: Path, b
     assert plain(sink.tables) == json.loads((kept / "answers.json").read_text())
     assert buckets_of(tmp_path) == (buckets or 3, hashing.NAME)
     newest = json.loads(max((tmp_path / "checkpoint" / "manifests").iterdir()).read_text())
-    assert (newest["format"], newest["hash"]) == (4, "splitmix64-fnv1a")
+    assert (newest["format"], newest["hash"]) == (5, "splitmix64-fnv1a")
 
 
-def test_joins_refuse_other_nodes_and_another_hash(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = trades.table(60)
-    for name in "ab":
-        trades.write(rows, tmp_path / name, files=1)
-    queries = weft.sql("SELECT a.volume FROM a [RANGE '5 s'], b [RANGE '5 s'] WHERE a.symbol = b.symbol")
+JOINED = {"a": table(90, 1), "b": table(80, 2), "c": table(85, 3)}
+JOINS = """
+  -- name: pairs
+  SELECT a.n, b.n AS m FROM a [RANGE '8 s'], b [RANGE '5 s'] WHERE a.k = b.k;
+  -- name: band
+  SELECT a.n, b.n AS m FROM a [RANGE '6 s'], b [RANGE '9 s'] WHERE abs(a.x - b.x) < 2;
+  -- name: three
+  SELECT a.n, b.n AS m, c.n AS o FROM a [RANGE '6 s'], b [RANGE '4 s'], c [RANGE '9 s']
+  WHERE a.k = b.k AND abs(b.x - c.x) < 2;
+  -- name: counted
+  SELECT a.k, count(*) AS c FROM a [RANGE '8 s'], b [RANGE '5 s'] WHERE a.k = b.k
+  GROUP BY a.k, window('10 s', '5 s');
+  -- name: windows
+  SELECT k, sum(x) AS s FROM c [RANGE '10 s' SLIDE '5 s'] GROUP BY k
+"""
 
-    def go(**options: Any) -> None:
-        sources = {name: Files(tmp_path / name) for name in "ab"}
-        weft.stream(
-            sources,
-            queries,
-            time="ts",
-            checkpoint=tmp_path / "checkpoint",
-            sink=MemorySink(),
-            trigger="available now",
-            spark=spark,
-            **options,
-        ).await_done()
 
-    go(nodes=2)
-    for given in ({"nodes": 3}, {"buckets": 3}):
-        with pytest.raises(JobError, match="are spread over 2 nodes and cannot go on with 3; leave nodes="):
-            go(**given)
-    go()
-    go(buckets=2)
+def write_part(place: Path, part: int, parts: int) -> None:
+    """One file more of each joined stream."""
+    for name, rows in JOINED.items():
+        size = -(-rows.num_rows // parts)
+        write_joined(rows.slice(part * size, size), place / name, [])
+
+
+def go_on(spark: SparkSession, place: Path, sink: MemorySink, **options: Any) -> Run:
+    run = weft.stream(
+        {name: Files(place / name, max_files_per_batch=1) for name in JOINED},
+        weft.sql(JOINS),
+        time="ts",
+        lateness="3 s",
+        checkpoint=place / "checkpoint",
+        sink=sink,
+        trigger="available now",
+        spark=spark,
+        **options,
+    )
+    run.await_done()
+    return run
+
+
+def check_joined(sink: MemorySink) -> None:
+    wanted = weft.run(weft.sql(JOINS), JOINED, time="ts", lateness="3 s")
+    for name, rows in wanted.items():
+        assert rows.num_rows, "a test of nothing"
+        assert ordered(sink.tables[name].to_pylist()) == ordered(rows.to_pylist()), name
+
+
+def test_joins_and_their_aggregates_are_split_again(spark: SparkSession, tmp_path: Path) -> None:
+    """Pairs, rings of nodes, rows that wait, results that are aggregated, and windows beside them."""
+    sink = MemorySink()
+    turns: list[dict[str, Any]] = [{"nodes": 2}, {"nodes": 3}, {"buckets": 1}, {}, {"buckets": 2}]
+    for turn, given in enumerate(turns):
+        write_part(tmp_path, turn, len(turns))
+        go_on(spark, tmp_path, sink, close_at_end=turn == len(turns) - 1, **given)
+        assert buckets_of(tmp_path)[0] == [2, 3, 1, 1, 2][turn]
+    check_joined(sink)
+    with pytest.raises(JobError, match="nodes=3 and buckets=2 say different things"):
+        go_on(spark, tmp_path, sink, nodes=3, buckets=2)
+
+
+def test_joins_refuse_another_hash(spark: SparkSession, tmp_path: Path) -> None:
+    sink = MemorySink()
+    write_part(tmp_path, 0, 2)
+    go_on(spark, tmp_path, sink, nodes=2)
     newest = max((tmp_path / "checkpoint" / "manifests").iterdir())
-    body = manifest.unseal(newest.read_bytes())
-    del body["hash"]
-    monkeypatch.setattr(manifest, "FORMAT", 3)
-    newest.write_bytes(manifest.seal(body))
-    monkeypatch.undo()
+    body = unseal(newest.read_bytes()).body
+    newest.write_bytes(seal({**body, "hash": "pandas"}, indent=None))
     with pytest.raises(
         CheckpointError, match="by another hash; let that version finish them, or start again"
     ):
-        go()
+        go_on(spark, tmp_path, sink)

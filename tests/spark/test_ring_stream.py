@@ -15,7 +15,7 @@ from support.joined_files import joins, table, write
 from weft.io.files import Files
 from weft.model.join import JoinQuery
 from weft.sinks import MemorySink
-from weft.spark.join_stream import JoinStream
+from weft.spark import Run
 
 STREAMS = {"a": table(70, 1), "b": table(60, 2), "c": table(65, 3)}
 RING = """
@@ -32,7 +32,7 @@ RING = """
 
 def start(
     spark: SparkSession, folder: Path, queries: list[JoinQuery], sink: MemorySink, **options: Any
-) -> JoinStream:
+) -> Run:
     run = weft.stream(
         {name: Files(folder / name, max_files_per_batch=1) for name in STREAMS},
         queries,
@@ -44,7 +44,7 @@ def start(
         sink=sink,
         **options,
     )
-    assert isinstance(run, JoinStream)
+    assert isinstance(run, Run)
     return run
 
 
@@ -58,7 +58,7 @@ def check(sink: MemorySink, queries: list[JoinQuery]) -> None:
 def test_three_streams_over_restarts(spark: SparkSession, tmp_path: Path) -> None:
     """Rows are stored on the node of their time, once, and stay there; a restart finds them."""
     queries, sink = joins(RING), MemorySink()
-    stored: dict[tuple[int, int], str] = {}
+    stored: dict[tuple[str, int], str] = {}
     for part in range(2):
         for name, rows in STREAMS.items():
             some = rows.slice(0, 35) if part == 0 else rows.slice(35)
@@ -68,16 +68,16 @@ def test_three_streams_over_restarts(spark: SparkSession, tmp_path: Path) -> Non
         if part == 0:
             assert sum(p.results for p in run.progress) > 0, "results do not wait for the end"
             for file in (tmp_path / "checkpoint" / "slices").glob("*.parquet"):
-                _, node, kind, _ = file.name.split("-", 3)
+                _, node, _, part, _ = file.name.split("-", 4)
                 for row in pq.read_table(file).to_pylist():
-                    if int(kind) < 3:
-                        key = (int(kind), row["n"] if "n" in row else row["_time"])
+                    if part in ("0.0", "0.1", "0.2"):
+                        key = (part, row["n"] if "n" in row else row["_time"])
                         assert key not in stored, "stored twice"
                         stored[key] = node
             assert len(set(stored.values())) == 3, "all nodes have some"
     check(sink, queries)
-    plan, _ = run.explain()
-    assert sorted(plan.to_dict()["orders"]) == ["a", "b", "c"]
+    chain, _ = run.plan.chains
+    assert sorted(chain.to_dict()["orders"]) == ["a", "b", "c"]
     for step in sink.steps.values():
         for found in step.values():
             times = found.column("ts").cast(pa.int64()).to_pylist()

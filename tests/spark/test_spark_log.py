@@ -17,8 +17,8 @@ from weft.io.files import Files
 from weft.sinks import MemorySink
 from weft.spark.failure import translated
 from weft.spark.spark_log import check_log
-from weft.store.manifest import Manifest
-from weft.store.slice_store import SliceStore
+from weft.store.checkpoint import Checkpoint
+from weft.store.log import BATCH, Entry
 
 BATCHES = 13
 """Batches that have been; Spark has put together the files of the first ten, and let go the first offsets."""
@@ -28,9 +28,10 @@ BATCHES = 13
 def place(tmp_path: Path) -> Path:
     """A checkpoint, as Spark and weft leave it."""
     place = tmp_path / "checkpoint"
-    store = SliceStore(str(place))
+    checkpoint = Checkpoint(str(place))
+    checkpoint.claim()
     for batch in range(BATCHES):
-        store.publish(Manifest(batch + 1, "token", "batch", batch, 1, 1, None, {}, ((),)))
+        checkpoint.publish(Entry(batch + 1, "token", BATCH, batch_id=batch, version=1, buckets=1))
     for folder in ("offsets", "commits", "sources/0"):
         (place / "spark" / folder).mkdir(parents=True)
     (place / "spark" / "metadata").write_text("{}")
@@ -48,8 +49,8 @@ def remove(path: Path) -> None:
 
 
 def test_a_whole_checkpoint_is_taken(place: Path) -> None:
-    check_log(SliceStore(str(place)))
-    check_log(SliceStore(str(place / "new")))
+    check_log(Checkpoint(str(place)))
+    check_log(Checkpoint(str(place / "new")))
 
 
 @pytest.mark.parametrize(
@@ -69,7 +70,7 @@ def test_a_whole_checkpoint_is_taken(place: Path) -> None:
 def test_what_is_missing_of_sparks_log_is_named(place: Path, removed: str, missing: str) -> None:
     remove(place / removed)
     with pytest.raises(CheckpointError, match=rf"checkpoint/{missing}' is missing.*; restore 'spark' from a"):
-        check_log(SliceStore(str(place)))
+        check_log(Checkpoint(str(place)))
 
 
 @pytest.mark.parametrize(
@@ -77,27 +78,27 @@ def test_what_is_missing_of_sparks_log_is_named(place: Path, removed: str, missi
 )
 def test_what_spark_can_do_without_may_be_missing(place: Path, removed: str) -> None:
     remove(place / removed)
-    check_log(SliceStore(str(place)))
+    check_log(Checkpoint(str(place)))
 
 
 def test_a_log_of_an_earlier_time_is_refused(place: Path) -> None:
     for folder in ("offsets", "commits", "sources/0"):
         remove(place / "spark" / folder / "12")
     with pytest.raises(CheckpointError, match="spark/offsets/12' is missing"):
-        check_log(SliceStore(str(place)))
+        check_log(Checkpoint(str(place)))
 
 
-@pytest.mark.parametrize("removed", ["manifests", "manifests/0000000013.json"])
+@pytest.mark.parametrize("removed", ["manifests", "manifests/0000000014.json"])
 def test_missing_manifests_are_said_before_a_batch_comes(place: Path, removed: str) -> None:
     remove(place / removed)
     with pytest.raises(CheckpointError, match=r"Spark is at batch 13, but .* no manifest of batch 12"):
-        check_log(SliceStore(str(place)))
+        check_log(Checkpoint(str(place)))
 
 
 def test_a_batch_that_was_begun_is_made_again(place: Path) -> None:
     remove(place / "spark" / "commits" / "12")
-    remove(place / "manifests" / "0000000013.json")
-    check_log(SliceStore(str(place)))
+    remove(place / "manifests" / "0000000014.json")
+    check_log(Checkpoint(str(place)))
 
 
 def test_a_run_of_another_process_that_writes_to_sparks_log_is_said() -> None:

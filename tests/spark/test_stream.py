@@ -128,7 +128,9 @@ def test_a_committed_batch_is_skipped_when_replayed(start: Start, rows: pa.Table
     assert trades.close(trades.rows_of(sink.tables), trades.expected(rows))
 
 
-def test_a_batch_that_failed_is_made_again(start: Start, rows: pa.Table, tmp_path: Path) -> None:
+def test_a_step_that_a_sink_failed_in_is_delivered_again(
+    start: Start, rows: pa.Table, tmp_path: Path
+) -> None:
     trades.write(rows, tmp_path / "in", files=3)
     sink = Failing(at=2)
     run = start(sink=sink)

@@ -18,16 +18,18 @@ from rich.console import Console
 
 import weft
 from support.brokers import Broker
-from weft.errors import JobError
+from support.commits import failing_commit
+from weft.errors import CheckpointError, JobError
 from weft.io.files import Files
 from weft.jobs import job as jobs
 from weft.jobs import launch
 from weft.jobs.report import Report
 from weft.operators.late import AHEAD_REASON
 from weft.operators.watermark import UNREAD_REMARK
+from weft.runner.clock import WHOLE_STREAM
 from weft.sinks import MemorySink
 from weft.spark import Run
-from weft.store.slice_store import SliceStore
+from weft.store.checkpoint import Checkpoint
 
 MINUTE = 60_000_000
 START = 1_704_067_200_000_000
@@ -115,15 +117,6 @@ def test_a_stream_that_ends_without_a_checkpoint_loses_nothing(spark: SparkSessi
         begin(spark, files, close_at_end=True, trigger="5 s")
 
 
-class Stumbling(MemorySink):
-    """Takes the second step, and then says that it could not."""
-
-    def deliver(self, results: dict[str, pa.Table], seq: int) -> None:
-        super().deliver(results, seq)
-        if seq == 2:
-            raise OSError("no room")
-
-
 def test_a_row_ten_years_ahead_makes_no_row_late_also_when_its_step_is_made_again(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,21 +125,24 @@ def test_a_row_ten_years_ahead_makes_no_row_late_also_when_its_step_is_made_agai
     write(tmp_path / "in", "c", range(101, 300))
     files = Files(tmp_path / "in", max_files_per_batch=1)
     options = {"checkpoint": tmp_path / "state"}
-    sink, kept = Stumbling(), MemorySink()
-    run, _ = begin(spark, files, sink=sink, late=kept, **options)
-    with pytest.raises(JobError, match="no room"):
-        run.await_done()
-    written = list((tmp_path / "state" / "clocks").glob("*.json"))
-    assert [path.name for path in written] == ["0000000002.json"]
+    kept = MemorySink()
+    with failing_commit(2), pytest.raises(CheckpointError, match="no room"):
+        begin(spark, files, late=kept, **options)[0].await_done()
+    # Each is kept for as long as its step may be made again: until the one after it is committed.
+    assert clocks(tmp_path / "state") == [1, 2]
     # Years later, the row would no longer be ahead; the step made again has the clock that it had.
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now + 12 * 366 * 86_400)
-    again, sink = begin(spark, files, sink=MemorySink(), late=kept, **options)
+    again, _ = begin(spark, files, late=kept, **options)
     again.await_done()
     assert [(p.seq, p.ahead, p.late) for p in again.progress] == [(2, 1, 0), (3, 0, 0)]
     assert again.progress[-1].watermark == START + 299 * MINUTE
     assert [row["reason"] for row in kept.tables["late"].to_pylist()] == [AHEAD_REASON]
-    assert not list((tmp_path / "state" / "clocks").glob("*.json"))
+    assert clocks(tmp_path / "state") == [3]
+
+
+def clocks(place: Path) -> list[int]:
+    return sorted(int(path.stem) for path in (place / "clocks").glob("*.json"))
 
 
 def test_the_window_of_a_row_ahead_is_answered_where_nothing_goes_on(
@@ -185,9 +181,10 @@ def test_a_backlog_of_a_topic_loses_nothing_to_a_partition_that_is_ahead(
     assert (total(run, "rows"), total(run, "late")) == (sum(map(len, parts)), 0)
     # The partition that is furthest behind says how far the stream has come.
     assert run.progress[-1].watermark == START - 301 * MINUTE
-    last = SliceStore(str(tmp_path / "state")).last
+    last = Checkpoint(str(tmp_path / "state")).last
     assert last is not None
-    assert set(last.heard) == set(last.seen["latest"]) == {"0", "1", "2", "3"}
+    (heard,) = last.streams.values()
+    assert set(heard.heard) - {WHOLE_STREAM} == set(heard.seen["latest"]) == {"0", "1", "2", "3"}
 
 
 def test_a_silent_stream_of_a_join_holds_state_only_until_it_is_idle(
@@ -201,7 +198,7 @@ def test_a_silent_stream_of_a_join_holds_state_only_until_it_is_idle(
         write(tmp_path / "a", name, range(30 * number, 30 * number + 30))
     now = time.time()
     ticks = iter(range(0, 100_000, 600))
-    monkeypatch.setattr("weft.spark.committing.time.time", lambda: now + next(ticks))
+    monkeypatch.setattr("weft.spark.driver.wall_clock", lambda: now + next(ticks))
     held = {}
     for idle in (None, "5 min"):
         run = weft.stream(

@@ -108,7 +108,8 @@ A, B = "a [RANGE '1 min']", "b [RANGE '1 min']"
     [
         (f"SELECT x FROM {A}, {B}", (1, 8), "whose column is 'x'?; write a.x or b.x"),
         (f"SELECT a.x FROM {A}, {B} WHERE ts > 1", (1, 60), "whose column is 'ts'?"),
-        (f"SELECT a.x FROM {A}, {B}, c", (1, 55), "'c' has no window"),
+        (f"SELECT a.x FROM {A}, {B}, c", (1, 55), "nothing says which row of 'c' to join"),
+        (f"SELECT a.x FROM c, {A}, {B}", (1, 17), "'c' has no window"),
         (f"SELECT a.x FROM {A}, b [RANGE '1 min' SLIDE '1 min']", (1, 53), "a join's window has no SLIDE"),
         (f"SELECT a.x FROM {A}, b [ROWS 5]", (1, 38), "is a RANGE of time"),
         (f"SELECT a.x FROM {A}, b [RANGE '0 min']", (1, 38), "must be positive"),

@@ -22,7 +22,7 @@ NAN, INF = math.nan, math.inf
 EPOCH = datetime.datetime(1970, 1, 1)
 INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())
 TEXTS = (pa.string(), pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string()))
-POINTS = ("write_version", "deliver", "before publish", "publish")
+POINTS = ("write_version", "before deliver", "deliver", "before publish", "publish")
 """What a run may die after, or before."""
 
 UNITS = (1, 1_000, 1_000_000, 1_000_000, 60_000_000, 86_400_000_000)
@@ -49,7 +49,7 @@ class Domain:
         return self.values[(moment + chance.randrange(1 + len(self.values) // 6)) % len(self.values)]
 
 
-def make(seed: str, engines: Sequence[str] = ("local", "stored")) -> Story:
+def make(seed: str, engines: Sequence[str] = ("local", "committed", "stored")) -> Story:
     """The story of a seed, for one of some engines."""
     chance = random.Random(seed)
     engine = chance.choice(engines)
@@ -245,7 +245,7 @@ def _steps(
         if engine != "local" and chance.random() < restarting:
             buckets = chance.choice((None, None, 1, 2, 4))
             step = replace(step, restart=True, fresh=chance.random() < 0.7, buckets=buckets)
-        if engine == "stored" and chance.random() < restarting / 2:
+        if engine in ("committed", "stored") and chance.random() < restarting / 2:
             step = replace(step, dies=chance.choice(POINTS))
         way = chance.choice((None, *WAYS)) if forced == "any" else forced
         steps.append(replace(step, way=way))

@@ -1,82 +1,64 @@
-"""Stories told to the in-process runner."""
+"""Stories of window queries told to streams in this process."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
+from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any
-from unittest.mock import patch
 
 import pyarrow as pa
 
-import weft
 from stories.engine import Told, ask, micros, refresh, table_sources
-from stories.story import TIME, Step, Story
+from stories.story import Step, Story
+from stories.streams import StoryStream
+from support.driven_stream import StreamSetting
 from support.ways import forced
-from weft.local import run as local
-from weft.local.run import LocalRun
-from weft.operators.lookups.tables import LookupTables
-from weft.operators.windows.compile import compile_plan
+from weft.runner.program import UNNAMED
 from weft.sinks import MemorySink
 
-
-class Inline:
-    """A pool that works in this thread, so that a story is told the same way every time."""
-
-    def map(self, work: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
-        return iter([work(item) for item in items])
-
-    def submit(self, work: Callable[..., Any], *args: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        future.set_result(work(*args))
-        return future
-
-    def shutdown(self, wait: bool = True) -> None: ...
+Opened = Callable[[StreamSetting, MemorySink | None], StoryStream]
+"""How a stream is made of what it is started with."""
 
 
-class Local:
-    """The in-process runner."""
+class InProcess:
+    """A stream in this process that takes the steps of a story."""
 
-    def __init__(self, story: Story) -> None:
-        self.story, self.late = story, MemorySink()
+    def __init__(self, story: Story, opened: Opened, may_forget_late: bool) -> None:
+        self.story = story
         self.now = {name: story.static(name, table.rows) for name, table in story.tables.items()}
-        tables = LookupTables(table_sources(story, self.now))
-        plan = weft.plan(
-            story.queries, strategy=story.strategy, technique=story.technique, nodes=story.buckets
+        setting = StreamSetting(
+            story.queries,
+            {UNNAMED: story.schema},
+            {UNNAMED: story.lateness},
+            story.buckets,
+            story.strategy,
+            story.technique,
+            tables=table_sources(story, self.now),
         )
-        program = compile_plan(
-            plan, story.schema, TIME, buckets=story.buckets, tables=tables.schemas(story.queries)
-        )
-        keep = random.Random(story.seed).random() < 0.5
-        late = self.late if keep else None
-        with (
-            nullcontext()
-            if story.threads
-            else patch.object(local, "ThreadPoolExecutor", lambda *_, **__: Inline())
-        ):
-            self.run = LocalRun(program, story.lateness, story.buckets, tables, late=late)
+        keeps = not may_forget_late or random.Random(story.seed).random() < 0.5
+        self.stream = opened(setting, MemorySink() if keeps else None)
 
     def step(self, step: Step) -> Told:
         """Take a step."""
-        run = self.run
-        refresh(self.story, step, self.now, run.replace_table)
-        ask(run, step.changes, {q.name for q in run.queries()})
-        if step.flush:
-            results = run.flush() or {}
-        else:
-            with forced(step.way) if step.way else nullcontext():
-                results = run.step(self.story.table(step))
-        since = {name: micros(run.change(name).exact_from) for name, query in step.changes if query}
-        seen, kept = run.seen, None
-        if run.late is not None:
-            kept = sum(t.num_rows for found in self.late.steps.values() for t in found.values())
-        return Told(results, seen.rows, seen.late, seen.untimed, since, kept)
+        story, stream = self.story, self.stream
+        stream.chance = random.Random(step.chance)
+        if step.restart:
+            stream.restart(step.fresh, step.buckets)
+        refresh(story, step, self.now, stream.replace_table)
+        # A run that goes on, also within this step, is given the tables as they are now.
+        stream.tables_now(table_sources(story, self.now))
+        ask(stream.changes, step.changes, stream.names())
+        with forced(step.way) if step.way else nullcontext():
+            results = stream.flush() if step.flush else stream.step({UNNAMED: story.table(step)}, step.dies)
+        since = {name: micros(stream.changes.change(name).exact_from) for name, q in step.changes if q}
+        seen = stream.seen.get(UNNAMED)
+        rows, late, untimed = (0, 0, 0) if seen is None else (seen.rows, seen.late, seen.untimed)
+        return Told(dict(results), rows, late, untimed, since, self._kept_late())
+
+    def _kept_late(self) -> int | None:
+        late = self.stream.late
+        return None if late is None else sum(t.num_rows for s in late.steps.values() for t in s.values())
 
     def close(self) -> dict[str, pa.Table]:
         """Answer all windows that are open."""
-        found = self.run.close()
-        if not self.run.program.counts_rows and self.run.state_rows:
-            raise AssertionError(f"a closed stream keeps {self.run.state_rows} cells")
-        return found
+        return dict(self.stream.close())

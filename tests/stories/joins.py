@@ -1,7 +1,4 @@
-"""Seeded joins of two streams, which come and go over restarts and deaths: each result is that of all pairs.
-
-Steps are made as Spark makes them, driver and tasks in this process, state in layers of files.
-"""
+"""Seeded joins of two streams that come and go over restarts and deaths: each result is that of all pairs."""
 
 from __future__ import annotations
 
@@ -11,27 +8,20 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-from unittest.mock import patch
 
 import pyarrow as pa
 
 import weft
+from stories.engine import ask
 from stories.failure import Failure
 from stories.generate import POINTS
-from stories.stored import Delivered, Session, Worker, checkpoint, die_at
+from stories.runners import ENGINES, in_this_process, stream_of
 from stories.story import Row
+from stories.streams import StoryStream, Tables
+from support.driven_stream import StreamSetting
 from support.join_oracle import as_tuples, oracle, ordered
-from support.one_process_spark import Rows
 from weft.model.join import JoinQuery
-from weft.operators.joins.compile import JoinCompiler
-from weft.operators.watermark import TimeRules
-from weft.planning.live import LivePlanner
-from weft.spark.committing import Delivery
-from weft.spark.join_steps import JoinSteps
-from weft.spark.join_stream import registry_of
-from weft.spark.sources import BatchPart
-from weft.store import join_layers
-from weft.store.slice_store import SliceStore
+from weft.operators.times import Seen
 
 SECOND = 1_000_000
 SCHEMA = pa.schema(
@@ -74,9 +64,10 @@ class JoinStep:
 
 @dataclass(frozen=True)
 class JoinStory:
-    """A whole case."""
+    """A whole case. ``engine`` is one of ``runners.ENGINES``."""
 
     seed: str
+    engine: str
     condition: str
     joins: tuple[tuple[str, Join], ...]
     steps: tuple[JoinStep, ...]
@@ -130,6 +121,7 @@ def make(seed: str) -> JoinStory:
         steps.append(step)
     return JoinStory(
         seed,
+        chance.choice(ENGINES),
         " AND ".join(conditions),
         joins,
         tuple(steps),
@@ -185,64 +177,24 @@ def _changes(chance: random.Random, names: dict[str, Join]) -> tuple[tuple[str, 
     return tuple(changes.items())
 
 
-class World:
-    """Steps of joins over one checkpoint."""
+def _setting(story: JoinStory) -> StreamSetting:
+    return StreamSetting(
+        tuple(story.query(name, join) for name, join in story.joins),
+        dict.fromkeys("ab", SCHEMA),
+        dict.fromkeys("ab", story.lateness),
+        story.buckets,
+        chain=story.chain,
+    )
 
-    def __init__(self, story: JoinStory, place: str) -> None:
-        self.story, self.place = story, place
-        self.sink, self.batch_id = Delivered(), -1
-        self.session = Session([Worker(), Worker()])
-        self.base = tuple(story.query(name, join) for name, join in story.joins)
-        self._start()
 
-    def _start(self) -> None:
-        story, store = self.story, SliceStore(self.place)
-        planner = LivePlanner(nodes=story.buckets)
-        schemas, times = {"a": SCHEMA, "b": SCHEMA}, {"a": "ts", "b": "ts"}
-        streams = JoinCompiler(schemas, times, planner, False, story.buckets, story.chain)
-        registry = registry_of(store, streams, self.base, self.sink)
-        session: Any = self.session
-        self.steps = JoinSteps(
-            session,
-            registry,
-            store,
-            Delivery(self.sink, "s"),
-            TimeRules(story.lateness),
-            story.buckets,
-            self.base,
-        )
-
-    def step(self, step: JoinStep) -> None:
-        """Take a step; where the run dies on the way, another makes the step again."""
-        self.session.chance = random.Random(step.chance)
-        if step.restart:
-            if step.fresh:
-                self.session = Session([Worker(), Worker()], self.session.chance)
-            self._start()
-        running = {q.name for q in self.steps.program.queries}
-        for name, join in step.changes:
-            if join is None:
-                self.steps.registry.drop(name)
-            elif name in running:
-                self.steps.registry.replace(self.story.query(name, join))
-            else:
-                self.steps.registry.add(self.story.query(name, join))
-        self.batch_id += 1
-        tables, tasks = {"a": _table(step.a), "b": _table(step.b)}, self.session.chance.choice((1, 2))
-        rows: Any = BatchPart(lambda _: (self.session.range(0, tasks, 1, tasks), Rows(tables, tasks), ()))
-        if step.dies is not None:
-            make = lambda: self.steps.batch(self.batch_id, rows)  # noqa: E731
-            if die_at(step.dies, self.steps.store, self.sink, make):
-                self._start()
-        self.steps.batch(self.batch_id, rows)
-
-    def results(self) -> dict[str, list[tuple[Any, ...]]]:
-        """All that was delivered, by query."""
-        found: dict[str, list[tuple[Any, ...]]] = {}
-        for step in self.sink.steps.values():
-            for name, table in step.items():
-                found.setdefault(name, []).extend(as_tuples(table))
-        return found
+def _take(story: JoinStory, stream: StoryStream, step: JoinStep) -> Tables:
+    """Take a step, with what happens before it."""
+    stream.chance = random.Random(step.chance)
+    if step.restart:
+        stream.restart(step.fresh, None)
+    asked = tuple((n, None if join is None else story.query(n, join)) for n, join in step.changes)
+    ask(stream.changes, asked, stream.names())
+    return stream.step({"a": _table(step.a), "b": _table(step.b)}, step.dies)
 
 
 def _table(rows: Sequence[Row]) -> pa.Table:
@@ -255,30 +207,33 @@ def _table(rows: Sequence[Row]) -> pa.Table:
 
 def tell(story: JoinStory) -> Failure | None:
     """Tell a story; what is wrong with it, if anything."""
-    done = 0
-    with checkpoint() as place, patch.object(join_layers, "MAX_LAYERS", story.most_layers):
-        world = World(story, place)
+    done, given = 0, dict[str, list[tuple[Any, ...]]]()
+    with in_this_process(story.most_layers), stream_of(story.engine, _setting(story), None) as stream:
         try:
             for step in story.steps:
-                world.step(step)
+                _add(given, _take(story, stream, step))
                 done += 1
-            world.steps.flush()
+            _add(given, stream.flush())
         except Exception as error:
             return Failure(done, (f"{type(error).__name__}: {error}",))
-        found, last = world.results(), world.steps.store.last
+        seen = sum(stream.seen.values(), Seen())
     wanted, counts = expected(story)
     lines = []
-    for name in sorted(wanted.keys() | found.keys()):
-        got, want = ordered(found.get(name, [])), ordered(wanted.get(name, []))
+    for name in sorted(wanted.keys() | given.keys()):
+        got, want = ordered(given.get(name, [])), ordered(wanted.get(name, []))
         if got != want:
-            lines.append(f"{name}: {_difference(got, want)}")
-    said = [last.seen[n] for n in ("rows", "late", "untimed")] if last else [0, 0, 0]
-    if said != counts:
-        lines.append(f"rows, late, untimed: {said}, expected {counts}")
+            lines.append(f"{name}: {difference(got, want)}")
+    if [seen.rows, seen.late, seen.untimed] != counts:
+        lines.append(f"rows, late, untimed: {[seen.rows, seen.late, seen.untimed]}, expected {counts}")
     return Failure(done, tuple(lines)) if lines else None
 
 
-def _difference(got: list[str], want: list[str]) -> str:
+def _add(given: dict[str, list[tuple[Any, ...]]], results: Tables) -> None:
+    for name, table in results.items():
+        given.setdefault(name, []).extend(as_tuples(table))
+
+
+def difference(got: list[str], want: list[str]) -> str:
     missing, unexpected = list(want), []
     for row in got:
         if row in missing:
@@ -359,8 +314,8 @@ def _covers(one: JoinQuery, other: JoinQuery) -> bool:
 def told(story: JoinStory) -> str:
     """The story as text."""
     lines = [
-        f"story {story.seed} of joins on {story.condition}: lateness {story.lateness} µs, {story.buckets} "
-        f"buckets, layers {story.most_layers}, {story.chain}"
+        f"story {story.seed} on {story.engine} of joins on {story.condition}: lateness {story.lateness} µs, "
+        f"{story.buckets} buckets, layers {story.most_layers}, {story.chain}"
     ]
     lines += [f"{name}: {join}" for name, join in story.joins]
     for number, step in enumerate(story.steps):

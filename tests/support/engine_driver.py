@@ -16,7 +16,7 @@ from weft.operators.times import Seen
 from weft.operators.windows.answer import final
 from weft.operators.windows.compile import compile_plan
 from weft.operators.windows.prepare import partial
-from weft.operators.windows.program import Program
+from weft.operators.windows.program import WindowProgram
 from weft.operators.windows.state import Piece, State, merge_pieces
 
 
@@ -75,7 +75,7 @@ def drive(
     return driven
 
 
-def _reborn(state: State, watermark: int | None, program: Program) -> State:
+def _reborn(state: State, watermark: int | None, program: WindowProgram) -> State:
     """The state as another process finds it: from its stored pieces and the watermark."""
     again = State(program, state.bucket)
     for piece in state.snapshot():

@@ -15,8 +15,8 @@ from typing import Any
 
 from weft.io.files import Files
 from weft.sinks import ParquetSink
-from weft.store import layers
-from weft.store.slice_store import SliceStore
+from weft.store import stage_layers
+from weft.store.checkpoint import Checkpoint
 
 POINT = os.environ.get("DIE_AT", "")
 armed = False
@@ -49,15 +49,15 @@ def dying(point: str, function: Callable[..., Any], *, after: bool) -> Callable[
 def install_in_driver() -> None:
     """Patch what the driver does, in the order in which a step does it."""
 
-    SliceStore.write_version = dying("after the registry file", SliceStore.write_version, after=True)  # type: ignore[method-assign]
+    Checkpoint.write_version = dying("after the registry file", Checkpoint.write_version, after=True)  # type: ignore[method-assign]
+    Checkpoint.publish = dying("before the manifest", Checkpoint.publish, after=False)  # type: ignore[method-assign]
+    Checkpoint.publish = dying("after the manifest", Checkpoint.publish, after=True)  # type: ignore[method-assign]
     ParquetSink._write = dying("half delivered", ParquetSink._write, after=True)  # type: ignore[method-assign]
-    SliceStore.publish = dying("before the manifest", SliceStore.publish, after=False)  # type: ignore[method-assign]
-    SliceStore.publish = dying("after the manifest", SliceStore.publish, after=True)  # type: ignore[method-assign]
 
 
 def install_in_worker() -> None:
     """Merge layers at every step, and die when the first merged file has been written."""
-    how_many, write, merging = layers.layers_to_merge, layers._write, []
+    how_many, write, merging = stage_layers.layers_to_merge, stage_layers.write_layer, []
 
     def remember(*args: Any) -> int:
         taken = how_many(*args)
@@ -73,7 +73,8 @@ def install_in_worker() -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return result
 
-    layers.MAX_LAYERS, layers.layers_to_merge, layers._write = 2, remember, written
+    stage_layers.MAX_LAYERS, stage_layers.layers_to_merge = 2, remember  # type: ignore[misc]
+    stage_layers.write_layer = written
 
 
 if POINT:  # not in the tests' own process

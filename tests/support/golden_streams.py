@@ -1,4 +1,4 @@
-"""The streams behind the golden checkpoints of format 4: queries, how they change, and rows.
+"""The streams behind the golden checkpoints of formats 4 and 5: queries, how they change, and rows.
 
 A checkpoint was left by a run over the first two files of each stream. Its queries changed after the
 first step, and no window was closed at the end. Two files are the rest of the data; while a run goes on
@@ -58,6 +58,8 @@ class Kind:
     lateness: str
     streams: Sequence[str] = ("s",)
     tables: Mapping[str, pa.Table] = field(default_factory=dict)
+    since: int = 4
+    """The first format that has such a checkpoint."""
 
     def change(self, run: Any) -> list[Any]:
         """Ask for the changes that are made after the first step."""
@@ -341,6 +343,31 @@ KINDS = {
         rows_per_file=ROWS_PER_FILE,
         lateness="3 s",
         streams=("a", "b"),
+    ),
+    "mix": Kind(
+        queries="""
+            -- name: by_key
+            SELECT k, count(*) AS c, sum(x) AS s FROM a [RANGE '30 s' SLIDE '10 s'] GROUP BY k;
+            -- name: near
+            SELECT a.n, b.n AS m, a.x + b.x AS s FROM a [RANGE '20 s'], b [RANGE '16 s'] WHERE a.k = b.k;
+            -- name: counted
+            SELECT a.k, count(*) AS c, sum(b.x) AS t FROM a [RANGE '10 s'], b [RANGE '15 s'] WHERE a.k = b.k
+            GROUP BY a.k, window('20 s', '5 s');
+            -- name: gone
+            SELECT max(x) AS most FROM a [RANGE '20 s']
+        """,
+        added={
+            "nearer": "SELECT a.n, b.n AS m FROM a [RANGE '6 s'], b [RANGE '6 s'] WHERE a.k = b.k",
+            "all": "SELECT count(*) AS c FROM b [RANGE '20 s' SLIDE '10 s']",
+        },
+        dropped=["gone"],
+        replaced={},
+        later={"least": "SELECT k, min(x) AS least FROM b [RANGE '10 s'] GROUP BY k"},
+        rows=joined_rows,
+        rows_per_file=ROWS_PER_FILE,
+        lateness="3 s",
+        streams=("a", "b"),
+        since=5,
     ),
 }
 

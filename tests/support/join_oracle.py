@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from weft.expr.evaluate import Evaluator
 from weft.model.join import RESULT_TIME, JoinQuery
+from weft.model.query import Lookup
 
 
-def oracle(query: JoinQuery, streams: dict[str, pa.Table], time: str = "ts") -> list[tuple[Any, ...]]:
+def oracle(
+    query: JoinQuery,
+    streams: dict[str, pa.Table],
+    time: str = "ts",
+    lookup_tables: Mapping[str, pa.Table] | None = None,
+) -> list[tuple[Any, ...]]:
     """Every result of a join, as tuples of microseconds and outputs, in no order."""
-    tables = [streams[side.stream] for side in query.sides]
+    lookups = query.lookups or ((),) * len(query.sides)
+    tables = [
+        enriched(streams[side.stream], side_lookups, lookup_tables or {})
+        for side, side_lookups in zip(query.sides, lookups)
+    ]
     rows = list(itertools.product(*(range(t.num_rows) for t in tables)))
     columns: dict[str, pa.Array] = {}
     for number, (side, table) in enumerate(zip(query.sides, tables)):
@@ -42,6 +53,29 @@ def oracle(query: JoinQuery, streams: dict[str, pa.Table], time: str = "ts") -> 
         if all(latest - part < side.range for part, side in zip(parts, query.sides)):
             results.append((latest, *(o[n] for o in outputs)))
     return results
+
+
+def enriched(rows: pa.Table, lookups: Sequence[Lookup], tables: Mapping[str, pa.Table]) -> pa.Table:
+    """The rows of one side with the columns of its tables, row by row; without those that inner ones drop."""
+    for lookup in lookups:
+        table = tables[lookup.table].combine_chunks()
+        evaluator = Evaluator(rows.combine_chunks())
+        keys = list(zip(*(evaluator.evaluate(key).to_pylist() for key, _ in lookup.keys)))
+        others = list(zip(*(table.column(column).to_pylist() for _, column in lookup.keys)))
+        places = [next((n for n, other in enumerate(others) if same(key, other)), None) for key in keys]
+        for name in table.column_names:
+            column = table.column(name).take(pa.array(places, pa.int64()))
+            rows = rows.append_column(lookup.column(name), column)
+        if lookup.how == "inner":
+            rows = rows.filter(pa.array([place is not None for place in places], pa.bool_()))
+    return rows
+
+
+def same(key: Sequence[Any], other: Sequence[Any]) -> bool:
+    """Keys are equal as in SQL: a null equals nothing, and NaN equals itself."""
+    return all(
+        a is not None and b is not None and (a == b or (a != a and b != b)) for a, b in zip(key, other)
+    )
 
 
 def as_tuples(table: pa.Table) -> list[tuple[Any, ...]]:

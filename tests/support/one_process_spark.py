@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
-
-from weft.io.files import Chunk
 
 _attempts = count()
 
@@ -78,18 +76,3 @@ class Frame:
 
     def toArrow(self) -> pa.Table:
         return pa.Table.from_batches([b for batches in self.partitions for b in batches])
-
-
-@dataclass(frozen=True)
-class Rows:
-    """A batch of several streams as the input of map tasks: each has every second row, say."""
-
-    tables: Mapping[str, pa.Table]
-    tasks: int
-
-    def chunks(self, batches: Iterator[Any], task: int, joins: Any) -> Iterator[tuple[str, Chunk]]:
-        for stream in joins.streams:
-            mine = self.tables[stream].select(joins.schemas[stream].names)
-            rows = pa.array(range(task, mine.num_rows, self.tasks), pa.int64())
-            if len(rows):
-                yield stream, Chunk(mine.take(rows))

@@ -9,7 +9,7 @@ from unittest.mock import patch
 import numpy as np
 
 from weft.operators.windows import prepare as engine
-from weft.operators.windows.program import Axis, Program
+from weft.operators.windows.program import Axis, WindowProgram
 from weft.operators.windows.shards import Shards, SignedRows
 from weft.operators.windows.sharing import SharingChoice, places_of
 from weft.operators.windows.spread import Places
@@ -22,7 +22,7 @@ def forced(way: str) -> Iterator[None]:
     """Everything is shared, spread or unshared, or all group-bys are made of one, whatever it costs."""
 
     def choose_unshared(
-        program: Program, number: int, rows: SignedRows, groups: Callable[[], np.ndarray]
+        program: WindowProgram, number: int, rows: SignedRows, groups: Callable[[], np.ndarray]
     ) -> list[tuple[Places, list[int], SharingChoice]]:
         if way != "unshared":
             return []
@@ -35,12 +35,12 @@ def forced(way: str) -> Iterator[None]:
             choices.append((places, family, SharingChoice(keys, way, len(family), 0, 0, 0, 0, 0)))
         return choices
 
-    def choose_united_keys(program: Program, rows: SignedRows) -> list[list[int]]:
+    def choose_united_keys(program: WindowProgram, rows: SignedRows) -> list[list[int]]:
         timed = [n for n, grouping in enumerate(program.groupings) if grouping.axis is Axis.TIME]
         return [timed] if way == "together" else [[n] for n in timed]
 
     def worth_spreading(
-        program: Program, number: int, predicates: Sequence[int], shards: Shards
+        program: WindowProgram, number: int, predicates: Sequence[int], shards: Shards
     ) -> Places | None:
         if way != "spread" or not len(shards):
             return None

@@ -12,11 +12,14 @@ import pytest
 from fastapi.testclient import TestClient
 
 from weft.errors import JobError
+from weft.io.arrow import as_chunk
 from weft.io.sinks.latest import LatestSink
-from weft.local.run import LocalRun
-from weft.local.stream import LocalStream
-from weft.operators.windows.compile import compile_plan
-from weft.planning.planner import plan
+from weft.local.feed import Feed
+from weft.local.readers import Read
+from weft.local.running import LocalRun
+from weft.local.streaming import LocalStream
+from weft.runner.delivery import Delivery
+from weft.runner.program import UNNAMED
 from weft.sinks import MemorySink, Sinks
 from weft.sql import sql
 from weft.web.api import make_api
@@ -53,18 +56,20 @@ def batch(second: int, *rows: tuple[str | None, float | None, int | None]) -> pa
 
 
 class World:
-    """A served run that tests feed; ``held`` keeps it from taking changes."""
+    """A served run that tests feed, its reader too; ``held`` keeps it from taking changes."""
+
+    schema, bounded = SCHEMA, False
 
     def __init__(self, limits: Limits | None = None, keep: int = 1000, queries: str = QUERIES) -> None:
         self._given: queue.Queue[pa.Table | Exception | None] = queue.Queue()
         self.held = False
-        program = compile_plan(plan(sql(queries)), SCHEMA, "ts", buckets=2)
         self.latest, self.own, self.record = LatestSink(keep), MemorySink(), Record()
         sink = Sinks(self.own, self.latest)
+        run = LocalRun(sql(queries), SCHEMA, "ts", threads=2, accept=sink.check)
         self.stream = LocalStream(
-            LocalRun(program, threads=2, accept=sink.check),
-            self._batches(),
-            sink,
+            run,
+            Feed({UNNAMED: self}, run.columns),
+            Delivery(sink, "run"),
             pause=0.01,
             on_progress=self._record_step,
         )
@@ -77,7 +82,8 @@ class World:
         if progress.rows:
             self._given.task_done()
 
-    def _batches(self) -> Iterator[pa.Table | None]:
+    def reads(self, columns: Any, position: Any) -> Iterator[Read | None]:
+        """Yield batches as they are given; None while there is none."""
         while True:
             try:
                 given = self._given.get(timeout=0.005)
@@ -93,7 +99,10 @@ class World:
                     return
                 if isinstance(given, Exception):
                     raise given
-                yield given
+                yield Read(as_chunk(given), None)
+
+    def position_for_next_run(self, position: Any) -> Any:
+        """Return None: no run goes on."""
 
     def feed(self, second: int, *rows: tuple[str | None, float | None, int | None]) -> None:
         """Give rows, and wait until they have been taken."""

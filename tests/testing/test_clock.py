@@ -10,10 +10,8 @@ import pyarrow as pa
 import pytest
 
 import weft
+from support.local_streams import start_stream
 from weft.io.sinks import MemorySink
-from weft.local.run import LocalRun
-from weft.local.stream import LocalStream
-from weft.operators.windows.compile import compile_plan
 from weft.runner.clock import steady_clock, wall_clock
 from weft.runner.progress import Progress
 from weft.testing import FakeClock, at, rows
@@ -48,8 +46,9 @@ def test_a_row_is_ahead_of_the_clock_until_it_has_moved() -> None:
     #  clock         |- max_ahead -|       moved to 12:25: |
     #  rows          x                                     x
     with FakeClock("12:00") as clock:
-        run = weft.JoinRun(COUNT, time="ts", max_ahead="10 min")
-        assert run.step({"s": rows([{"ts": "12:00"}, {"ts": "12:30"}])}) == {}
+        batch = rows([{"ts": "12:00"}, {"ts": "12:30"}])
+        run = weft.LocalRun(COUNT, {"s": batch.schema}, time="ts", max_ahead="10 min")
+        assert run.step({"s": batch}) == {}
         assert run.seen.ahead == 1
         clock.advance("25 min")
         answers = run.step({"s": rows([{"ts": "12:30"}])})["n"]
@@ -82,8 +81,8 @@ def test_a_stream_that_has_been_silent_for_a_minute_answers_what_is_open() -> No
         yield None
 
     with FakeClock("12:03") as clock:
-        run = LocalRun(compile_plan(weft.plan(COUNT), batch.schema, "ts"))
-        with LocalStream(
+        run = weft.LocalRun(COUNT, batch.schema, "ts")
+        with start_stream(
             run, batches(clock), sink, pause=0.01, idle=60, close_at_end=False, on_progress=steps.append
         ) as stream:
             assert stream.await_done()

@@ -281,7 +281,7 @@ def test_checkpoints_and_the_network_are_read_as_data():
     unpickle = {
         name for name, text in texts.items() if re.search(r"pickle\.loads?\b|Unpickler|marshal", text)
     }
-    assert unpickle == {"spark/step.py", "spark/ranges.py"}
+    assert unpickle == {"spark/shipping.py", "spark/ranges.py"}
     run = {name for name, text in texts.items() if re.search(r"(?<![.\w])(eval|exec)\(", text)}
     assert run == {"aggregates/checked.py", "aggregates/formulas.py", "final/algebra.py"}
     for name, text in texts.items():

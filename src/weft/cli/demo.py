@@ -20,14 +20,15 @@ from rich.table import Table
 from weft.cli.bench import stopwatch
 from weft.errors import WeftError
 from weft.io.files import Files
+from weft.io.files.kind import FromFiles
 from weft.io.settings import Options
 from weft.io.sinks import MemorySink
+from weft.io.sinks.memory import ToMemory
 from weft.io.sources.generate import write_parquet
 from weft.jobs import launch
-from weft.jobs.job import FromFiles, Job, Spark, Stream
+from weft.jobs.job import Job, Spark, Stream
 from weft.jobs.report import Report, step_bar
-from weft.jobs.sinks import ToMemory
-from weft.local.run import run as run_in_process
+from weft.local.run_queries import run as run_in_process
 from weft.planning.planner import plan
 from weft.sql import sql
 from weft.testing.questions import Question, text, varied

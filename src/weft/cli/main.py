@@ -20,6 +20,7 @@ from rich.table import Table
 from weft.cli import bench as benchmarks
 from weft.cli import demo as demonstration
 from weft.cli import serve as commands
+from weft.cli.checkpoint import checkpoint
 from weft.errors import CheckpointError, JobError, QueryError, WeftError
 from weft.expr.types import UTC
 from weft.io.json_values import json_rows
@@ -31,13 +32,10 @@ from weft.jobs.job import Engine
 from weft.jobs.report import Report, step_bar
 from weft.local import sample
 from weft.model.join import JoinQuery
-from weft.model.names import check_names
-from weft.model.query import Query
 from weft.planning.compare import Compared, compare
 from weft.planning.cost import constants
 from weft.planning.explain import explain
-from weft.planning.joins.chain_plan import read_shape
-from weft.planning.joins.plan import plan_joins
+from weft.planning.plan import Plan
 from weft.planning.planner import plan as make_plan
 from weft.sql import sql
 from weft.sql.define import defined_in, load_aggregates
@@ -91,7 +89,7 @@ def plan(  # noqa: PLR0913 - the options of the command
         Path, typer.Argument(help="A file of SQL queries, or a job file.", metavar="QUERIES.sql")
     ],
     rate: Annotated[
-        float | None, typer.Option(help="Rows per second of the stream; 1,000 unless said.")
+        float | None, typer.Option(help="Rows per second of each stream; 1,000 unless said.")
     ] = None,
     strategy: Annotated[
         str, typer.Option(help="Which queries share slices; 'all' compares every way.", metavar="NAME")
@@ -124,56 +122,59 @@ def plan(  # noqa: PLR0913 - the options of the command
         typer.Option("--time", help="The sample's time column, where several could be.", metavar="COLUMN"),
     ] = None,
 ) -> None:
-    """Show what the queries would share, and what that should cost."""
+    """Show what window queries and joins would share, and what that should cost."""
     if sum((json, svg is not None, why is not None)) > 1:
         raise JobError("--json, --svg FILE and --explain QUERY exclude each other; run the command again")
     job = jobs.load(queries) if queries.suffix == ".toml" else None
     load_aggregates([*(aggregates or ()), *(job.aggregates if job else ())])
     parsed = sql(_read(queries) if job is None else job.sql)
     streams = job.streams if job else None
-    check_names(parsed, streams)
-    joins = [q for q in parsed if isinstance(q, JoinQuery)]
-    window_queries = [q for q in parsed if isinstance(q, Query)]
-    chains = plan_joins(joins, 1000.0 if rate is None else rate, read_shape(chain))
-    if joins and (svg or strategy == "all"):
-        raise JobError(
-            "--svg and --strategy all are for window queries; put the joins into a file of their own"
-        )
-    if why in [q.name for q in joins]:
-        print(next(c for c in chains if why in [m.name for m in c.members]))
-        return
-    join_data: dict[str, Any] = {"chains": [c.to_dict() for c in chains]} if joins else {}
-    if joins and not window_queries:
-        print(dumps(join_data, indent=2) if json else "\n\n".join(map(str, chains)))
-        return
+    joined = any(isinstance(q, JoinQuery) for q in parsed)
+    if strategy == "all" and (svg or why or rows or joined):
+        remedy = "put the joins into a file of their own" if joined else "name one strategy to see its plan"
+        raise JobError(f"--strategy all gives a table or --json, for window queries; {remedy}")
     options: dict[str, Any] = {
         "rate": 1000.0 if rate is None else rate,
         "nodes": nodes,
         "technique": technique,
         "constants": constants(),
         "streams": streams,
+        "chain": chain,
     }
     if strategy == "all":
-        if svg or why or rows:
-            raise JobError("--strategy all gives a table or --json; name one strategy to see its plan")
-        _print_comparisons(compare(window_queries, **options), json)
+        _print_comparisons(compare(parsed, **options), json)
         return
-    chosen = make_plan(window_queries, strategy=strategy, **options)
+    chosen = make_plan(parsed, strategy=strategy, **options)
     zone = (job.zone if job else None) or UTC
-    sampled = sample.sharing(chosen, sample.read_sample(rows), column, zone=zone) if rows else []
+    sampled = sample.sharing(_sampled(chosen), sample.read_sample(rows), column, zone=zone) if rows else []
     if svg:
         _write(svg, chosen.to_svg())
     elif json:
         sharing_data: dict[str, Any] = {"sharing": [asdict(choice) for choice in sampled]} if rows else {}
-        print(dumps(chosen.to_dict() | sharing_data | join_data, indent=2))
+        print(dumps(chosen.to_dict() | sharing_data, indent=2))
     elif why:
-        print(explain(chosen, why))
+        print(_explained(chosen, why))
     else:
-        print("\n".join([str(chosen), *defined_in(window_queries), *map(str, sampled)]))
-        if rate is None:
+        print("\n".join([str(chosen), *defined_in(chosen.queries), *map(str, sampled)]))
+        if rate is None and chosen.trees:
             print(f"{chosen.rate:,.6g} rows/s are assumed; --rate says how many there are")
-        for join_chain in chains:
-            print(f"\n{join_chain}")
+
+
+def _sampled(chosen: Plan) -> Plan:
+    """Return the part of a plan that a sample of one stream's rows can be counted for."""
+    joins = {join.name for join in chosen.joins}
+    plans = [part for part in chosen.stream_plans if part.queries[0].name not in joins]
+    if len(plans) != 1:
+        names = ", ".join(part.trees[0].stream for part in plans) or "none"
+        raise JobError(f"--sample FILE has rows of one stream, and window queries are over {names}")
+    return plans[0]
+
+
+def _explained(chosen: Plan, name: str) -> str:
+    """Say why a query is where it is: a join in its chain, and what is asked of its results in its tree."""
+    chains = [str(c) for c in chosen.chains if name in [m.name for m in c.members]]
+    in_tree = not chains or name in [q.name for q in chosen.queries]
+    return "\n\n".join([*chains, *([str(explain(chosen, name))] if in_tree else [])])
 
 
 @app.command()
@@ -223,6 +224,7 @@ def generate(
 
 app.command()(commands.serve)
 app.add_typer(commands.query, name="query", no_args_is_help=True)
+app.add_typer(checkpoint, name="checkpoint", no_args_is_help=True)
 
 
 @app.command()

@@ -26,7 +26,7 @@ from weft.final import technique
 from weft.final.costs import candidates
 from weft.final.grid import answer_grid
 from weft.io.sources.generate import TRADES, trades
-from weft.local.run_all import run
+from weft.local.run_queries import run
 from weft.model.query import Query
 from weft.operators.windows.compile import compile_plan
 from weft.operators.windows.due import first_ends

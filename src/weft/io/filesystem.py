@@ -59,7 +59,9 @@ def write_atomically(
 ) -> None:
     """Write a file so that it is either there whole, also after a power cut, or not at all.
 
-    Without ``replace``, a file that is there already is left alone and FileExistsError raised.
+    Without ``replace``, a file that is there already is left alone and FileExistsError raised. On a local
+    disk and on HDFS that is one atomic step. Object stores could do it, but pyarrow knows no conditional put:
+    there it is a look before the write, and who must be sure looks again afterwards.
     """
     if not isinstance(system, fs.LocalFileSystem):
         # Object stores publish a file when it is closed; HDFS renames.
@@ -93,7 +95,14 @@ def _write_remotely(system: fs.FileSystem, path: str, data: bytes | pa.Buffer, r
     if renames:
         if replace and system.get_file_info(path).type != fs.FileType.NotFound:
             system.delete_file(path)
-        system.move(target, path)
+        try:
+            system.move(target, path)
+        except OSError as error:
+            # HDFS renames to no name that is taken.
+            if replace or system.get_file_info(path).type == fs.FileType.NotFound:
+                raise
+            system.delete_file(target)
+            raise FileExistsError(path) from error
 
 
 def _sync_folder(folder: str) -> None:

@@ -22,6 +22,9 @@ Duration = NewType("Duration", int)
 
 NO_TIME = Duration(0)
 
+Durations = NewType("Durations", dict)  # type: ignore[type-arg]
+"""Durations by the names of streams, written in the file as a table: ``{ a = "10 s", b = "0 s" }``."""
+
 Options = NewType("Options", dict)  # type: ignore[type-arg]
 """A table of free-form settings, each value taken as text."""
 
@@ -64,7 +67,8 @@ def read_section(
     >>> read_section(Stream, {"time": "ts", "lateness": "2 s"}, "stream", Path())
     Stream(time='ts', lateness=2000000)
     """
-    hints = typing.get_type_hints(form)
+    annotations = typing.get_type_hints(form)
+    hints = {key.name: annotations[key.name] for key in fields(form)}  # type: ignore[arg-type]
     refuse_unknown(table, hints, f"key '{{}}' in [{name}]{of_kind}")
     for field in fields(form):  # type: ignore[arg-type]
         if field.default is MISSING and field.default_factory is MISSING and field.name not in table:
@@ -74,10 +78,12 @@ def read_section(
 
 def _value(value: Any, dtype: Any, where: str, base: Path) -> Any:
     """One setting in the type its section wants."""
-    if type(None) in typing.get_args(dtype):
-        dtype = next(t for t in typing.get_args(dtype) if t is not type(None))
+    choices = [t for t in typing.get_args(dtype) if t is not type(None)] or [dtype]
+    dtype = Durations if Durations in choices and isinstance(value, dict) else choices[0]
     if dtype is Duration:
         return _duration(value, where)
+    if dtype is Durations:
+        return {name: _duration(text, f"{where}.{name}") for name, text in value.items()}
     if dtype is Secret:
         return filled_in(_checked(value, str, TYPE_WORDS[str], where), where)
     if dtype is Options:

@@ -1,15 +1,14 @@
 """A job file (TOML) read into one frozen, fully checked `Job`: nothing runs before every key makes sense.
 
-    [source]  kind = "files" | "kafka" | "generator" | "spark"
-    [sources.NAME] instead, one for each stream, where streams are joined
+    [source]  kind and the keys of this kind (weft.io.registry finds the kinds)
+    [sources.NAME] instead, one for each of several streams
     [stream]  time, lateness, max_ahead, trigger, idle_timeout, close_at_end,
               checkpoint, target_batch, zone
     [queries] file = "queries.sql"  or  sql = "...", aggregates = ["own.py"]
     [tables.NAME] path = "...", format = "csv"
-    [sink]    kind = "console" | "memory" | "parquet" | "json" | "postgres" |
-              "kafka" | "webhook" | "python", queries; or several [[sink]]
+    [sink]    kind and the keys of this kind, queries; or several [[sink]]
     [late]    path = "..."
-    [spark]   master, buckets, conf
+    [spark]   master, buckets, nodes, conf
 
 Paths are relative to the job file. docs/job_file.md lists every key.
 """
@@ -25,17 +24,20 @@ from typing import Any
 
 from weft.errors import JobError
 from weft.expr.types import UTC, read_zone
+from weft.io.files.kind import check_format
+from weft.io.kinds import SinkKind, SourceKind
+from weft.io.registry import SOURCES
 from weft.io.settings import (
     NO_PATHS,
-    NO_TIME,
     Duration,
+    Durations,
     Options,
     Paths,
     read_kind,
     read_section,
     refuse_unknown,
 )
-from weft.jobs.sinks import ToSink, read_sinks
+from weft.jobs.sinks import read_sinks
 
 
 class Engine(StrEnum):
@@ -46,76 +48,21 @@ class Engine(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class FromFiles:
-    """A folder of Parquet, CSV or JSON files; ``direct`` reads them inside weft's own tasks."""
-
-    path: Path
-    format: str = "parquet"
-    schema: Options | None = None
-    max_files_per_batch: int | None = None
-    direct: bool = True
-    on_bad_file: str = "fail"
-    delimiter: str = ","
-    header: bool = True
-    quote: str = '"'
-
-
-@dataclass(frozen=True, slots=True)
-class FromKafka:
-    """A Kafka topic, read inside weft's own tasks."""
-
-    servers: str
-    topic: str
-    format: str = "json"
-    schema: Options | None = None
-    columns: Options = field(default_factory=lambda: Options({}))
-    start: str = "earliest"
-    max_rows_per_batch: int | None = None
-    on_bad: str = "skip"
-    on_lost: str = "fail"
-    options: Options = field(default_factory=lambda: Options({}))
-
-
-@dataclass(frozen=True, slots=True)
-class FromGenerator:
-    """Generated rows, the same for the same seed; ``pace`` lets them come as time passes, from now on."""
-
-    data: str = "trades"
-    rows: int = 1_000_000
-    rate: float = 1000.0
-    symbols: int = 500
-    skew: float = 1.0
-    seed: int = 0
-    disorder: Duration = NO_TIME
-    batches: int = 8
-    pace: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class FromSpark:
-    """Any format that Spark's ``readStream`` knows, with its options."""
-
-    format: str
-    options: Options = field(default_factory=lambda: Options({}))
-    schema: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Stream:
     """Rules of event time, and of when windows are answered.
 
     ``trigger`` is "available now" (take what is there, then end) or an interval between batches. Without
     it, a run ends with its input, unless that is paced, and a server's goes on. ``lateness`` is how far
-    behind the latest a row may come; without it no row is late where the input ends and no run goes on
-    after it. A row more than ``max_ahead`` ahead of the clock moves no watermark. At the end the windows
-    still open are answered, unless there is a ``checkpoint``, from which another run goes on;
-    ``close_at_end`` says otherwise. ``target_batch`` is how long a step over files should take on Spark,
-    ``chain`` how joins are sliced; ``time_columns`` are those of streams that call theirs otherwise.
-    ``zone`` is the time zone of ``hour(ts)`` and the like.
+    behind the latest of its stream a row may come, for all streams or by stream; without it no row is
+    late where the input ends and no run goes on after it. A row more than ``max_ahead`` ahead of the
+    clock moves no watermark. At the end the windows still open are answered, unless there is a
+    ``checkpoint``, from which another run goes on; ``close_at_end`` says otherwise. ``target_batch`` is
+    how long a step over files should take on Spark, ``chain`` how joins are sliced; ``time_columns`` are
+    those of streams that call theirs otherwise. ``zone`` is the time zone of ``hour(ts)`` and the like.
     """
 
     time: str
-    lateness: Duration | None = None
+    lateness: Duration | Durations | None = None
     trigger: str | None = None
     idle_timeout: Duration | None = None
     close_at_end: bool | None = None
@@ -157,37 +104,29 @@ class LateRows:
 
 @dataclass(frozen=True, slots=True)
 class Spark:
-    """The Spark session: master, buckets of final tasks, and any ``spark.*`` setting."""
+    """The Spark session: master, buckets of final tasks, nodes of joins, and any ``spark.*`` setting."""
 
     master: str | None = None
     buckets: int | None = None
+    nodes: int | None = None
     conf: Options = field(default_factory=lambda: Options({}))
-
-
-SOURCES: Mapping[str, type] = {
-    "files": FromFiles,
-    "kafka": FromKafka,
-    "generator": FromGenerator,
-    "spark": FromSpark,
-}
-FORMATS = ("parquet", "csv", "json")
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
     """Everything a job file says, checked; ``sources`` by stream, "" where there is only one, [source]."""
 
-    sources: Mapping[str, FromFiles | FromKafka | FromGenerator | FromSpark]
+    sources: Mapping[str, SourceKind]
     stream: Stream
     sql: str
-    sink: ToSink
+    sink: SinkKind
     spark: Spark
     aggregates: tuple[Path, ...] = ()
     tables: Mapping[str, FromTable] = field(default_factory=dict)
     late: LateRows | None = None
 
     @property
-    def source(self) -> FromFiles | FromKafka | FromGenerator | FromSpark:
+    def source(self) -> SourceKind:
         """The only source."""
         return self.sources[""]
 
@@ -206,6 +145,14 @@ class Job:
         """The time column of each stream."""
         named: dict[str, str] = self.stream.time_columns or {}
         return {name: named.get(name, self.stream.time) for name in self.sources}
+
+    @property
+    def lateness(self) -> dict[str, int | None]:
+        """The lateness of each stream, in microseconds; None where the job says none."""
+        given = self.stream.lateness
+        if isinstance(given, dict):
+            return {name: given.get(name) for name in self.sources}
+        return dict.fromkeys(self.sources, given)
 
 
 def load(path: str | Path) -> Job:
@@ -250,7 +197,7 @@ def parse(text: str, base: Path = Path()) -> Job:
             raise JobError(f"'{name}' must be a section: write [{name}] on a line of its own")
     if ("source" in tables) == bool(tables.get("sources")):
         raise JobError(
-            "the section [source] is missing, or [sources.NAME] for each stream of joins"
+            "the section [source] is missing, or [sources.NAME] for each of several streams"
             if "source" not in tables
             else "[source] is for one stream, [sources.NAME] for several; write one or the other"
         )
@@ -264,6 +211,10 @@ def parse(text: str, base: Path = Path()) -> Job:
     queries = read_section(Queries, tables["queries"], "queries", base)
     stream = read_section(Stream, tables.get("stream", {}), "stream", base)
     refuse_unknown(stream.time_columns or {}, sources, "stream '{}' in [stream] time_columns")
+    if isinstance(stream.lateness, dict):
+        if "" in sources:
+            raise JobError('[stream] lateness by stream needs [sources.NAME]; write lateness = "10 s"')
+        refuse_unknown(stream.lateness, sources, "stream '{}' in [stream] lateness")
     job = Job(
         sources=sources,
         stream=stream,
@@ -275,12 +226,6 @@ def parse(text: str, base: Path = Path()) -> Job:
         tables={name: _table(name, given, base) for name, given in tables.get("tables", {}).items()},
     )
     _check_zone(job)
-    if "" not in sources:
-        for section, there in (("tables", job.tables), ("late", job.late)):
-            if there:
-                raise JobError(f"[{section}] is for one [source]; joins of streams have none: leave it out")
-        if stream.target_batch is not None:
-            raise JobError("[stream] target_batch is for one [source]; leave it out")
     return job
 
 
@@ -298,12 +243,11 @@ def _check_zone(job: Job) -> None:
         )
 
 
-def _source(section: str, given: Any, base: Path) -> FromFiles | FromGenerator | FromSpark:
+def _source(section: str, given: Any, base: Path) -> SourceKind:
     if not isinstance(given, dict):
         raise JobError(f"'{section}' must be a section: write [{section}] on a line of its own")
-    source: FromFiles | FromGenerator | FromSpark = read_kind(given, SOURCES, section, base)
-    if isinstance(source, FromFiles) and source.format not in FORMATS:
-        raise JobError(f"[{section}] format must be one of {', '.join(FORMATS)}, not '{source.format}'")
+    source: SourceKind = read_kind(given, SOURCES, section, base)
+    source.check(section)
     return source
 
 
@@ -312,8 +256,8 @@ def _table(name: str, given: Any, base: Path) -> FromTable:
     if not isinstance(given, dict):
         raise JobError(f"'{section}' must be a section: write [{section}] on a line of its own")
     table = read_section(FromTable, given, section, base)
-    if table.format not in (None, *FORMATS):
-        raise JobError(f"[{section}] format must be one of {', '.join(FORMATS)}, not '{table.format}'")
+    if table.format is not None:
+        check_format(table.format, section)
     return table
 
 

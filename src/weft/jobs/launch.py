@@ -2,70 +2,36 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields
 from functools import partial
 from typing import Any
 
-import pyarrow as pa
-
 from weft.errors import JobError, WeftError
 from weft.expr.types import UTC
-from weft.io.files import Chunk, Files
-from weft.io.kafka import Kafka
+from weft.io.files import Files
+from weft.io.kinds import SourceKind
 from weft.io.lookups import TableSource, format_of
-from weft.io.sinks import (
-    CheckingSink,
-    ConsoleSink,
-    FunctionSink,
-    JsonSink,
-    KafkaSink,
-    MemorySink,
-    Only,
-    ParquetSink,
-    PostgresSink,
-    Sink,
-    Sinks,
-    WebhookSink,
-)
-from weft.io.sources.generated import Generated
-from weft.jobs.job import FromFiles, FromGenerator, FromKafka, FromSpark, FromTable, Job
+from weft.io.sinks import CheckingSink, ParquetSink, Sink
+from weft.jobs.job import FromTable, Job
 from weft.jobs.report import Report
-from weft.jobs.sinks import (
-    ToConsole,
-    ToFunction,
-    ToJson,
-    ToKafka,
-    ToMemory,
-    ToParquet,
-    ToPostgres,
-    ToSeveral,
-    ToSink,
-    ToSome,
-    check_choices,
-)
-from weft.local.batches import as_chunks
-from weft.local.joins import LocalJoins
-from weft.local.run import LocalRun
-from weft.local.stream import LocalStream
+from weft.jobs.sinks import check_choices
+from weft.local.committing import LocalCommits
+from weft.local.feed import Feed
+from weft.local.readers import reader_of
+from weft.local.running import LocalRun, LocalSetup
+from weft.local.streaming import LocalStream
 from weft.model.duration import format_duration, parse_trigger
-from weft.model.join import JoinQuery
 from weft.model.names import check_names
-from weft.operators.joins.compile import JoinCompiler
-from weft.operators.lookups.tables import LookupTables
-from weft.operators.watermark import TimeRules
-from weft.operators.windows.compile import compile_plan
 from weft.planning.joins.chain_plan import read_shape
-from weft.planning.live import LivePlanner
-from weft.planning.plan import Plan
-from weft.planning.planner import plan
 from weft.runner.contract import RunningStream
+from weft.runner.delivery import Delivery
+from weft.runner.lateness import time_rules
+from weft.runner.program import UNNAMED, AnyQuery
 from weft.runner.progress import Progress
+from weft.runner.running_queries import RunningQueries
 from weft.sql import sql
 from weft.sql.define import load_aggregates
-from weft.sql.read import read_join
 
 POLL_SECONDS = 0.5
 """Seconds between two looks for new rows, where the job does not say."""
@@ -113,36 +79,7 @@ def _count(queries: int) -> str:
 
 def make_sink(job: Job, report: Report) -> Sink:
     """Make the job's sink."""
-    return _make_sink(job.sink, report)
-
-
-def _make_sink(target: ToSink, report: Report) -> Sink:
-    match target:
-        case ToSeveral():
-            return Sinks(*(_make_sink(sink, report) for sink in target.sinks))
-        case ToSome():
-            return Only(_make_sink(target.sink, report), target.queries)
-        case ToParquet():
-            return ParquetSink(target.path)
-        case ToJson():
-            return JsonSink(target.path)
-        case ToConsole():
-            return ConsoleSink(target.rows, report.console)
-        case ToMemory():
-            return MemorySink()
-        case ToPostgres():
-            return PostgresSink(target.address, schema=target.schema, prefix=target.prefix)
-        case ToKafka():
-            return KafkaSink(target.servers, target.topic, steps=target.steps, options=target.options)
-        case ToFunction():
-            return FunctionSink(target.load())
-    return WebhookSink(
-        target.url,
-        headers=target.headers,
-        timeout=target.timeout / 1e6,
-        tries=target.tries,
-        rows=target.rows,
-    )
+    return job.sink.make(report.console)
 
 
 def make_late(job: Job) -> Sink | None:
@@ -166,13 +103,11 @@ def start(
     load_aggregates(job.aggregates)
     parsed = sql(job.sql)
     check_names(parsed, job.streams)
-    queries = plan(parsed) if "" in job.sources else tuple(map(read_join, parsed))
+    queries = tuple(parsed)
     check_choices(job.sink, [q.name for q in parsed])
     ends = _ends(job, serving)
     on_progress = on_progress or report.step
     if engine == "local":
-        if job.stream.checkpoint is not None:
-            report.note(remark="the in-process engine keeps no checkpoint: every run starts afresh")
         if job.stream.target_batch is not None:
             report.note(remark="the in-process engine has batches of a fixed size: target_batch is for Spark")
         with _in_process(job, queries, sink, on_progress, ends) as running:
@@ -184,7 +119,7 @@ def start(
 
 def _ends(job: Job, serving: bool) -> bool:
     """Return whether the run is over once its input is."""
-    paced = any(isinstance(source, FromGenerator) and source.pace for source in job.sources.values())
+    paced = any(source.is_endless for source in job.sources.values())
     if job.stream.trigger is None:
         return not serving and not paced
     ends = parse_trigger(job.stream.trigger) is None
@@ -195,104 +130,56 @@ def _ends(job: Job, serving: bool) -> bool:
 
 def _in_process(
     job: Job,
-    queries: Plan | tuple[JoinQuery, ...],
+    queries: tuple[AnyQuery, ...],
     sink: Sink,
     on_progress: Callable[[Progress], Any],
     ends: bool,
 ) -> LocalStream:
-    settings = job.stream
-    read = {
-        name: _batches(source, ends, _section(name), job.times[name]) for name, source in job.sources.items()
+    settings, place = job.stream, job.stream.checkpoint
+    commits = None if place is None else LocalCommits(place)
+    log = None if commits is None else commits.positions
+    readers = {
+        name: reader_of(_source_of(name, source), job.times[name], live=not ends, log=log)
+        for name, source in job.sources.items()
     }
-    rules = TimeRules.of(settings.lateness, settings.max_ahead, settings.idle_timeout, ends=ends)
+    schemas = {name: reader.schema for name, reader in readers.items()}
+    setup = LocalSetup.of(
+        queries,
+        schemas if job.streams is not None else schemas[UNNAMED],
+        job.times if job.streams is not None else settings.time,
+        {"tables": make_tables(job), "zone": job.zone or UTC, "chain": read_shape(settings.chain)},
+    )
+    bounded = tuple(readers) if ends else ()
+    rules = time_rules(
+        job.lateness, settings.max_ahead, settings.idle_timeout, bounded, goes_on=commits is not None
+    )
     accept = sink.check if isinstance(sink, CheckingSink) else None
-    interval = None if settings.trigger is None else parse_trigger(settings.trigger)
-    run: LocalRun | LocalJoins
-    if isinstance(queries, Plan):
-        schema, batches = read[""]
-        threads = os.cpu_count() or 1
-        tables = LookupTables(make_tables(job))
-        lookup_schemas = tables.schemas(queries.queries)
-        program = compile_plan(
-            queries, schema, settings.time, buckets=threads, tables=lookup_schemas, zone=job.zone or UTC
-        )
-        run = LocalRun(
-            program, threads=threads, tables=tables, accept=accept, late=make_late(job), rules=rules
-        )
+    if commits is None:
+        program = setup.compiler.compile(setup.queries)
+        running = RunningQueries(setup.compiler, program, accept)
+        run = LocalRun.of(running, setup, rules, settings.idle_timeout)
     else:
-        schemas, batches = {name: schema for name, (schema, _) in read.items()}, _beside(read)
-        shape = read_shape(settings.chain)
-        streams = JoinCompiler(schemas, job.times, LivePlanner(), shape=shape, zone=job.zone or UTC)
-        run = LocalJoins(streams, queries, rules, accept, settings.idle_timeout)
+        run = commits.open(setup, rules, accept, settings.idle_timeout)
+    interval = None if settings.trigger is None else parse_trigger(settings.trigger)
+    closes = commits is None if settings.close_at_end is None else settings.close_at_end
     return LocalStream(
         run,
-        batches,
-        sink,
+        Feed(readers, run.columns, {} if commits is None else commits.offsets()),
+        Delivery(sink, "run" if commits is None else commits.checkpoint.stream, make_late(job)),
+        commits=commits,
         pause=POLL_SECONDS if interval is None else interval / 1e6,
         idle=None if settings.idle_timeout is None else settings.idle_timeout / 1e6,
-        close_at_end=settings.close_at_end is not False,
+        close_at_end=closes,
         on_progress=on_progress,
     )
 
 
-def _section(name: str) -> str:
-    return f"sources.{name}" if name else "source"
-
-
-def _beside(read: Mapping[str, tuple[pa.Schema, Iterator[Any]]]) -> Iterator[dict[str, Chunk] | None]:
-    """A batch of each stream that has one, until all are at their end; None where none has."""
-    left = {name: batches for name, (_, batches) in read.items()}
-    end = object()
-    while left:
-        batches_read = {name: next(batches, end) for name, batches in left.items()}
-        left = {name: batches for name, batches in left.items() if batches_read[name] is not end}
-        chunks = {name: chunk for name, chunk in batches_read.items() if isinstance(chunk, Chunk)}
-        if left or chunks:
-            yield chunks or None
-
-
-def _batches(source: Any, ends: bool, section: str, time: str) -> tuple[pa.Schema, Iterator[Any]]:
-    """The source's columns and its batches, read in this process; None where one has yet to come."""
-    if isinstance(source, FromSpark):
-        raise JobError(
-            f"[{section}] kind = 'spark' needs Spark: leave out --engine local, or use kind = 'files' or "
-            "'kafka'"
-        )
-    direct = make_direct(source)
-    return direct.stream_schema(), as_chunks(direct, time) if ends else direct.arrivals()
-
-
-def make_direct(source: FromFiles | FromKafka | FromGenerator) -> Files | Kafka | Generated:
-    """A job's source, read by weft itself."""
-    if isinstance(source, FromFiles):
-        return make_files(source)
-    if isinstance(source, FromKafka):
-        return Kafka(**{option.name: getattr(source, option.name) for option in fields(source)})
-    return Generated(
-        source.data,
-        source.rows,
-        source.rate,
-        source.symbols,
-        source.skew,
-        source.seed,
-        source.disorder / 1e6,
-        source.pace,
-        None if source.pace else -(-source.rows // max(source.batches, 1)),
-    )
-
-
-def make_files(source: FromFiles) -> Files:
-    """The files of a job's source, read by weft itself."""
-    return Files(
-        source.path,
-        format=source.format,
-        schema=source.schema,
-        max_files_per_batch=source.max_files_per_batch,
-        on_bad_file=source.on_bad_file,
-        delimiter=source.delimiter,
-        header=source.header,
-        quote=source.quote,
-    )
+def _source_of(name: str, source: SourceKind) -> Any:
+    """Make a source that is read in this process."""
+    try:
+        return source.make()
+    except JobError as error:
+        raise JobError(f"[{f'sources.{name}' if name else 'source'}] {error}") from error
 
 
 def make_tables(job: Job) -> dict[str, TableSource]:
@@ -314,7 +201,7 @@ def _table_files(table: FromTable) -> Files:
 @contextmanager
 def _on_spark(
     job: Job,
-    queries: Plan | tuple[JoinQuery, ...],
+    queries: tuple[AnyQuery, ...],
     sink: Sink,
     on_progress: Callable[[Progress], Any],
     ends: bool,
@@ -325,17 +212,18 @@ def _on_spark(
     spark = session(master or job.spark.master, job.spark.conf, job.zone)
     settings = job.stream
     sources = {name: _spark_source(source, spark) for name, source in job.sources.items()}
-    single = isinstance(queries, Plan)
+    named = job.streams is not None
     with stream(
-        sources[""] if single else sources,
+        sources if named else sources[UNNAMED],
         queries,
-        settings.time if single else job.times,
+        job.times if named else settings.time,
         sink=sink,
-        lateness=_text(settings.lateness),
+        lateness={name: _text(wait) for name, wait in job.lateness.items()},
         max_ahead=_text(settings.max_ahead),
         checkpoint=settings.checkpoint,
         trigger="available now" if ends else settings.trigger,
         buckets=job.spark.buckets,
+        nodes=job.spark.nodes,
         idle_timeout=_text(settings.idle_timeout),
         close_at_end=settings.close_at_end,
         on_progress=on_progress,
@@ -352,22 +240,9 @@ def _text(duration: int | None) -> str | None:
     return None if duration is None else format_duration(duration)
 
 
-def _spark_source(source: Any, spark: Any) -> Any:
-    """The source as a stream on Spark."""
-    from weft.spark.sources import ANY_AGE
+def _spark_source(source: SourceKind, spark: Any) -> Any:
+    """Make the source as a stream on Spark."""
+    from weft.spark.readers import read_stream
 
-    if isinstance(source, FromFiles) and not source.direct:
-        files = make_files(source)
-        columns = spark.createDataFrame(files.stream_schema().empty_table()).schema
-        reader = spark.readStream.format(source.format).schema(columns).option("maxFileAge", ANY_AGE)
-        if source.max_files_per_batch is not None:
-            reader = reader.option("maxFilesPerTrigger", source.max_files_per_batch)
-        if source.format == "csv":
-            reader = reader.options(header=source.header, sep=source.delimiter, quote=source.quote)
-        return reader.load(str(source.path))
-    if not isinstance(source, FromSpark):
-        return make_direct(source)
-    reader = spark.readStream.format(source.format).options(**source.options)
-    if source.schema is not None:
-        reader = reader.schema(source.schema)
-    return reader.load()
+    read_by_spark = source.spark_input()
+    return source.make() if read_by_spark is None else read_stream(read_by_spark, spark)

@@ -42,7 +42,8 @@ def sharing(
     lookups = LookupTables(tables)
     schemas = lookups.schemas(plan.queries)
     program = compile_plan(plan, rows.schema, time or _time(rows.schema), tables=schemas, zone=zone)
-    return partial(rows, program, None, lookups=lookups.lookups(program)).choices
+    lookups.refresh(program.lookups)
+    return partial(rows, program, None, lookups=lookups.lookups(program.lookups)).choices
 
 
 def read_sample(path: Path) -> pa.Table:

@@ -46,15 +46,7 @@ def query_to_dict(query: Query) -> dict[str, Any]:
         "outputs": [{"alias": o.alias, "expr": expr_to_data(o.expr)} for o in query.outputs],
         "having": _optional(query.having),
         "time": query.time,
-        "joins": [
-            {
-                "table": j.table,
-                "keys": [[expr_to_data(key), column] for key, column in j.keys],
-                "how": j.how,
-                "alias": j.alias,
-            }
-            for j in query.lookups
-        ],
+        "joins": list(map(_lookup_to_data, query.lookups)),
         "group_names": list(query.group_names),
     }
 
@@ -75,10 +67,7 @@ def query_from_dict(data: Mapping[str, Any]) -> Query:
             outputs=tuple(Output(o["alias"], expr_from_data(o["expr"])) for o in data["outputs"]),
             having=None if data["having"] is None else expr_from_data(data["having"]),
             time=data["time"],
-            lookups=tuple(
-                Lookup(j["table"], tuple((expr_from_data(k), c) for k, c in j["keys"]), j["how"], j["alias"])
-                for j in data["joins"]
-            ),
+            lookups=tuple(map(_lookup_from_data, data["joins"])),
             group_names=tuple(data["group_names"]),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -93,7 +82,7 @@ def join_to_dict(query: JoinQuery) -> dict[str, Any]:
     >>> join_from_dict(join_to_dict(join)) == join
     True
     """
-    return {
+    data = {
         "name": query.name,
         "sides": [[side.stream, side.alias, side.range] for side in query.sides],
         "selections": list(map(_optional, query.selections)),
@@ -101,6 +90,9 @@ def join_to_dict(query: JoinQuery) -> dict[str, Any]:
         "outputs": [{"alias": o.alias, "expr": expr_to_data(o.expr)} for o in query.outputs],
         "aggregate": None if query.aggregate is None else query_to_dict(query.aggregate),
     }
+    if query.lookups:  # as data of joins without any always was
+        data["lookups"] = [list(map(_lookup_to_data, lookups)) for lookups in query.lookups]
+    return data
 
 
 def join_from_dict(data: Mapping[str, Any]) -> JoinQuery:
@@ -113,9 +105,24 @@ def join_from_dict(data: Mapping[str, Any]) -> JoinQuery:
             conditions=tuple(map(expr_from_data, data["conditions"])),
             outputs=tuple(Output(o["alias"], expr_from_data(o["expr"])) for o in data["outputs"]),
             aggregate=None if data["aggregate"] is None else query_from_dict(data["aggregate"]),
+            lookups=tuple(tuple(map(_lookup_from_data, lookups)) for lookups in data.get("lookups", ())),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise QueryError(f"this is not a join as data ({type(error).__name__}: {error})") from error
+
+
+def _lookup_to_data(lookup: Lookup) -> dict[str, Any]:
+    return {
+        "table": lookup.table,
+        "keys": [[expr_to_data(key), column] for key, column in lookup.keys],
+        "how": lookup.how,
+        "alias": lookup.alias,
+    }
+
+
+def _lookup_from_data(data: Mapping[str, Any]) -> Lookup:
+    keys = tuple((expr_from_data(key), column) for key, column in data["keys"])
+    return Lookup(data["table"], keys, data["how"], data["alias"])
 
 
 def expr_to_data(expr: Expr) -> Any:

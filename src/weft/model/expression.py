@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -75,6 +75,15 @@ def columns_of(expr: Expr) -> frozenset[str]:
     if isinstance(expr, Call):
         return frozenset().union(*(columns_of(a) for a in expr.args))
     return frozenset()
+
+
+def column_nodes(expr: Expr) -> Iterator[Column]:
+    """Yield the columns of an expression as they stand in it, with their positions."""
+    if isinstance(expr, Column):
+        yield expr
+    elif isinstance(expr, Call):
+        for argument in expr.args:
+            yield from column_nodes(argument)
 
 
 def split_name(name: str, tables: Iterable[str]) -> tuple[str, str]:

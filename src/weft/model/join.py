@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from weft.errors import QueryError
 from weft.model.bounds import MAX_DURATION
 from weft.model.expression import Expr, Position
-from weft.model.query import Buildable, Output, Query
+from weft.model.query import Buildable, Lookup, Output, Query
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,11 @@ class JoinQuery:
     ``selections`` hold, for each side, what concerns its rows alone, over the stream's own columns. In
     ``conditions`` and ``outputs`` columns are called ``alias.column``. ``aggregate`` is a query over the
     results, where the join was asked for its windowed aggregates; its columns are then the outputs.
+
+    ``lookups`` hold, for each side, the tables that its rows look up, one after the other (empty: no side has
+    any). Their keys are over the columns of the side's rows, where those of a table are called by its lookup,
+    as in ``names[id].title``; so they are in selections, and with the alias before them everywhere else. That
+    rows met a table of an inner lookup is part of their side's selection.
     """
 
     name: str
@@ -47,6 +52,7 @@ class JoinQuery:
     conditions: tuple[Expr, ...]
     outputs: tuple[Output, ...]
     aggregate: Query | None = None
+    lookups: tuple[tuple[Lookup, ...], ...] = ()
 
     def renamed(self, name: str) -> JoinQuery:
         """The same question under another name."""
@@ -57,6 +63,11 @@ class JoinQuery:
     def streams(self) -> tuple[str, ...]:
         """The streams that are joined, in the order of the sides."""
         return tuple(side.stream for side in self.sides)
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The lookup tables that are read, each once."""
+        return tuple(dict.fromkeys(lookup.table for lookups in self.lookups for lookup in lookups))
 
     @property
     def result_columns(self) -> tuple[str, ...]:
@@ -100,3 +111,8 @@ def window_query(query: Query | Buildable | JoinQuery) -> Query:
             hint="give its streams by name, to weft.run or weft.stream: {stream: batches or source}",
         )
     return query if isinstance(query, Query) else query.build()
+
+
+def built_query(query: Query | Buildable | JoinQuery) -> Query | JoinQuery:
+    """Return the query itself, of any kind."""
+    return query if isinstance(query, Query | JoinQuery) else query.build()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
-from weft.model.expression import Column, Expr, Position, columns_of
+from weft.model.expression import Call, Column, Expr, Position, columns_of
 from weft.model.window import Window
 
 
@@ -48,10 +48,33 @@ class Lookup:
     def __post_init__(self) -> None:
         object.__setattr__(self, "alias", self.alias or self.table)
 
+    @property
+    def name(self) -> str:
+        """The name before its columns in the rows: the table, and what it is looked up by.
+
+        >>> Lookup("close", ((Column("symbol"), "symbol"), (Column("at"), "day"))).name
+        'close[symbol, at = day]'
+        """
+        return f"{self.table}[{', '.join(map(_spelled, self.keys))}]"
+
+    def column(self, name: str) -> str:
+        """Return the name in the rows of a column of the table."""
+        return f"{self.name}.{name}"
+
+    @property
+    def matched(self) -> Expr:
+        """The condition that a row met one of the table: a key of a table is never null."""
+        return Call("not", (Call("is_null", (Column(self.column(self.keys[0][1])),)),))
+
     def __str__(self) -> str:
         table = self.table if self.alias == self.table else f"{self.table} AS {self.alias}"
         on = " AND ".join(f"{key} = {self.alias}.{column}" for key, column in self.keys)
         return f"{self.how.upper()} JOIN {table} ON {on}"
+
+
+def _spelled(pair: tuple[Expr, str]) -> str:
+    key, column = pair
+    return column if key == Column(column) else f"{key} = {column}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +112,11 @@ class Query:
         return (self.source,)
 
     @property
+    def tables(self) -> tuple[str, ...]:
+        """The lookup tables that are read, each once."""
+        return tuple(dict.fromkeys(lookup.table for lookup in self.lookups))
+
+    @property
     def columns(self) -> frozenset[str]:
         """The columns this query reads, its time column apart."""
         expressions = [a for g in self.aggregates for a in g.args]
@@ -120,8 +148,8 @@ class Query:
 
 
 class Buildable(Protocol):
-    """Something that gives a query when it is built, such as ``weft.query``."""
+    """Something that gives a query when it is built, such as ``weft.query`` and ``weft.join``."""
 
-    def build(self) -> Query:
+    def build(self) -> Any:
         """Return the query; QueryError where something is missing or wrong."""
         ...

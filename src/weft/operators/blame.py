@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 from weft.aggregates import Part
 from weft.errors import QueryError, WeftError
-from weft.operators.windows.program import Program
+from weft.operators import contract
+from weft.operators.windows.program import WindowProgram
 
-Failed = dict[str, WeftError]
-"""The queries that cannot be answered, by name, each with its error."""
-
+Failed: TypeAlias = contract.Failed
+"""As the contract has it."""
 
 Where = tuple[int, int, int]
 """A grouping, the number of a part in it, and a predicate that cells satisfy."""
@@ -40,7 +40,7 @@ def own_error(name: str, error: Exception, alias: str | None = None) -> WeftErro
     return type(error)(f"{where}: {error}")
 
 
-def using(program: Program, parts: Mapping[Where, Exception]) -> Failed:
+def using(program: WindowProgram, parts: Mapping[Where, Exception]) -> Failed:
     """The queries that are answered from states that failed."""
     failed: Failed = {}
     for entry in program.entries:
@@ -53,7 +53,7 @@ def using(program: Program, parts: Mapping[Where, Exception]) -> Failed:
     return failed
 
 
-def needing(program: Program, parts: Mapping[tuple[Part, int], Exception]) -> Failed:
+def needing(program: WindowProgram, parts: Mapping[tuple[Part, int], Exception]) -> Failed:
     """The queries that need a part of the rows that satisfy a predicate, where that failed."""
     failed: Failed = {}
     for entry in program.entries:
@@ -78,7 +78,7 @@ def attempted(do: Callable[[], Any]) -> Exception | None:
 
 
 @contextmanager
-def blaming(program: Program, failed: Failed | None) -> Iterator[None]:
+def blaming(program: WindowProgram, failed: Failed | None) -> Iterator[None]:
     """In the block, parts that fail put the queries that use them into ``failed``; where None, are raised."""
     try:
         yield

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -46,6 +46,17 @@ class Seen:
             self.ahead + other.ahead,
             _latest(self.ahead_time, other.ahead_time),
             later(self.latest, other.latest),
+        )
+
+    def __sub__(self, before: Seen) -> Seen:
+        """Return the counts of the rows that came after some others; times are those of all."""
+        return replace(
+            self,
+            rows=self.rows - before.rows,
+            late=self.late - before.late,
+            untimed=self.untimed - before.untimed,
+            bad=self.bad - before.bad,
+            ahead=self.ahead - before.ahead,
         )
 
 

@@ -31,21 +31,24 @@ class TimeRules:
 
     ``lateness`` is how far behind the latest row others may come; None, for input that ends, lets no row be
     late. ``max_ahead`` is how far ahead of the clock a row may be and still move the watermark. A partition
-    (of a topic), or one of several joined streams, that has been silent for ``idle`` holds nothing back.
+    (of a topic), or one of several joined streams, that has been silent for ``idle`` holds nothing back. What
+    a run is given that ends, and another may go on after, is taken ``whole``: none of its rows is late for
+    another of them.
     """
 
     lateness: int | None = 0
     max_ahead: int | None = None
     idle: int | None = None
+    whole: bool = False
 
     @classmethod
     def of(cls, lateness: int | None, max_ahead: int | None, idle: int | None, *, ends: bool) -> TimeRules:
         """The rules where these were asked for (None: not), for input that ``ends`` or for a live one.
 
         >>> TimeRules.of(None, None, None, ends=True)
-        TimeRules(lateness=None, max_ahead=None, idle=None)
+        TimeRules(lateness=None, max_ahead=None, idle=None, whole=False)
         >>> TimeRules.of(None, None, None, ends=False)
-        TimeRules(lateness=0, max_ahead=3600000000, idle=60000000)
+        TimeRules(lateness=0, max_ahead=3600000000, idle=60000000, whole=False)
         """
         if ends:
             return cls(lateness, max_ahead, idle)
@@ -109,6 +112,8 @@ class StepClock:
         (7, None)
         """
         after = unread_from if self.rules.lateness is None else self._reached(latest, unread)
+        if self.rules.whole and unread_from != END_OF_TIME:
+            after = None if after is None or unread_from is None else min(after, unread_from)
         return max(
             (mark for mark in (self.watermark, after) if mark not in (None, END_OF_TIME)), default=None
         )

@@ -83,13 +83,17 @@ def explain(plan: Plan, name: str) -> Explanation:
     >>> [place.tree for place in explain(weft.plan(queries), "q2").elsewhere]
     [None]
     """
-    names = [query.name for query in plan.queries]
+    names = [query.name for query in plan.all_queries]
     if name not in names:
         raise QueryError(f"no query is called {name!r}", hint=f"there are {', '.join(names[:10])}")
+    if name not in [query.name for query in plan.queries]:
+        raise QueryError("it is a join, in a chain and no tree", query=name, hint="print the plan's chains")
+    if plan.parts:
+        return _explain_part(plan, name)
     number, query = next((n, q) for n, tree in enumerate(plan.trees) for q in tree.queries if q.name == name)
     if query.window.rows:
         return Explanation(query, plan, number, 1.0, ())
-    timed, problem, grouping = problem_of(plan)
+    timed, problem, grouping = problem_of(replace(plan, chains=()))
     tree_of, nodes = grouping.tree_of, grouping.node_of
     place = [q.name for n in timed for q in plan.trees[n].queries].index(name)
     # What windows in rows cost does not change.
@@ -110,6 +114,21 @@ def explain(plan: Plan, name: str) -> Explanation:
         )
     priced.sort(key=lambda place: place.cost)
     return Explanation(query, plan, number, woven[number], tuple(priced))
+
+
+def _explain_part(plan: Plan, name: str) -> Explanation:
+    """Explain a query of one of several streams: only trees of the same stream can have it."""
+    first = 0
+    for part in plan.parts:
+        if any(query.name == name for query in part.queries):
+            break
+        first += len(part.trees)
+    explanation, rest = explain(part, name), plan.cost - part.cost
+    places = tuple(
+        replace(place, tree=None if place.tree is None else place.tree + first, cost=place.cost + rest)
+        for place in explanation.elsewhere
+    )
+    return replace(explanation, plan=plan, tree=explanation.tree + first, elsewhere=places)
 
 
 def _common(edges: tuple[Progression, ...], tree: Tree, query: Query) -> float:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from weft.planning.plan import Plan
+from weft.planning.plan import Plan, check_one_stream
 from weft.planning.problem import Problem, TreeAssignment
 from weft.planning.windows import Windows
 
@@ -29,6 +29,7 @@ def problem_of(plan: Plan, capacities: Sequence[float] = ()) -> SolvedProblem:
     >>> problem.costs(grouping).total == plan.cost
     True
     """
+    check_one_stream(plan)
     timed = [number for number, tree in enumerate(plan.trees) if not tree.rows]
     trees = [plan.trees[number] for number in timed]
     technique, slicer = (trees[0].technique, trees[0].slicer) if trees else ("bulk", "pairs")

@@ -12,14 +12,17 @@ import numpy as np
 from weft.errors import QueryError
 from weft.final import AUTO
 from weft.final import technique as find_technique
-from weft.model.join import JoinQuery, window_query
+from weft.model.join import JoinQuery, built_query
 from weft.model.names import check_names
 from weft.model.query import Buildable, Query
 from weft.planning.cost.constants import Constants
 from weft.planning.cost.expected import expected_techniques
 from weft.planning.cost.price import Price, find_price
+from weft.planning.joins.chain_plan import read_shape
+from weft.planning.joins.feeding import result_queries
+from weft.planning.joins.plan import plan_joins
 from weft.planning.nodes.placing import to_lowest
-from weft.planning.plan import Plan
+from weft.planning.plan import JOINED, Plan, merged
 from weft.planning.problem import Problem, TreeAssignment
 from weft.planning.registry import Strategy, find_strategy
 from weft.planning.rows import ROW_A_MICROSECOND, at_rate, joined, numbered_alike
@@ -44,23 +47,34 @@ def plan(  # noqa: PLR0913 (the keywords are public)
     options: Mapping[str, Any] | None = None,
     seed: int = 0,
     streams: Collection[str] | None = None,
+    chain: str | float = "mem-opt",
 ) -> Plan:
-    """Decide what is shared: trees of queries, a technique and a node for each, and the estimated cost.
+    """Decide what is shared: trees of window queries, chains of joins, and the estimated cost.
+
+    Each tree has a technique and a node.
 
     ``capacities`` gives nodes of different strength instead of ``nodes`` equal ones. ``model`` prices trees
     as *separate* (each reads the stream) or *composite* (the stream is read once); by default as the strategy
     does. With ``constants`` costs are nanoseconds instead of operations, for so many ``groups`` per slice.
     ``options`` are the strategy's own. ``streams`` are the names that FROM may have, where they are known.
+    ``chain`` says how joins are sliced: *mem-opt*, *cpu-opt*, or the most rows that a chain may keep.
+
+    Window queries over different streams never share a tree; without ``streams`` and joins all are over one
+    stream, whatever FROM calls it. Queries over results of joins have trees of their own.
 
     >>> import weft
     >>> queries = weft.sql("SELECT sum(price) AS s FROM trades [RANGE '12 min' SLIDE '5 min']")
     >>> len(plan(queries, rate=375.0).trees)
     1
+    >>> queries += weft.sql('''-- name: near
+    ...     SELECT t.price FROM trades t [RANGE '1 min'], quotes q [RANGE '1 min'] WHERE t.price < q.bid''')
+    >>> len(plan(queries).trees), len(plan(queries).chains)
+    (1, 1)
     """
-    window_queries = tuple(window_query(q) for q in queries)
-    if not window_queries:
+    all_queries = list(map(built_query, queries))
+    if not all_queries:
         raise QueryError("there is no query to plan")
-    check_names(window_queries, streams)
+    check_names(all_queries, streams)
     if not (rate > 0 and isfinite(rate)):
         raise QueryError(f"the rate must be positive rows per second, not {rate}")
     shares = check_capacities(nodes, capacities)
@@ -77,11 +91,23 @@ def plan(  # noqa: PLR0913 (the keywords are public)
         grouping = solve(problem, by, options if by is chosen else None)
         return make_plan(members, problem, grouping, strategy, rate, slicer, cost_model, groups)
 
-    in_time = [q for q in window_queries if not q.window.rows]
-    plans = [planned(in_time, chosen, rate)] if in_time else []
-    for alike in numbered_alike([q for q in window_queries if q.window.rows]):
-        plans.append(at_rate(planned(alike, find_strategy("share-all"), ROW_A_MICROSECOND), rate))
-    return joined(plans, window_queries) if len(plans) > 1 else plans[0]
+    def planned_stream(members: Sequence[Query]) -> Plan:
+        in_time = [q for q in members if not q.window.rows]
+        plans = [planned(in_time, chosen, rate)] if in_time else []
+        for alike in numbered_alike([q for q in members if q.window.rows]):
+            plans.append(at_rate(planned(alike, find_strategy("share-all"), ROW_A_MICROSECOND), rate))
+        return joined(plans, members) if len(plans) > 1 else plans[0]
+
+    joins = [q for q in all_queries if isinstance(q, JoinQuery)]
+    chains = plan_joins(joins, rate, read_shape(chain) if isinstance(chain, str) else chain)
+    by_stream = _by_stream(all_queries, bool(joins) or streams is not None)
+    plans = [(stream, planned_stream(members)) for stream, members in by_stream.items()]
+    if results := result_queries(joins):
+        aggregates = [join.aggregate for join in joins if join.aggregate is not None]
+        plans.append((JOINED, planned_stream(results).with_queries(aggregates)))
+    empty = Plan((), strategy, rate, len(shares), model=cost_model, capacities=shares)
+    together = merged(plans or [(JOINED, empty)], chains)
+    return together if chosen.places else _spread(together, shares)
 
 
 def solve(problem: Problem, strategy: Strategy, options: Mapping[str, Any] | None = None) -> TreeAssignment:
@@ -184,6 +210,29 @@ def check_capacities(nodes: int, capacities: Sequence[float] | None) -> tuple[fl
             f"there are {nodes} nodes but {len(capacities)} capacities", hint="give one of the two"
         )
     return tuple(capacities)
+
+
+def _spread(plan: Plan, capacities: Sequence[float]) -> Plan:
+    """Place the trees of several streams together, where their cost is the same on any node."""
+    if not plan.parts or plan.model == "per-node" or len(capacities) == 1:
+        return plan
+    nodes = to_lowest(np.array([tree.cost for tree in plan.trees]), np.array(capacities)).tolist()
+    trees = [replace(tree, node=node) for tree, node in zip(plan.trees, nodes)]
+    ends = np.cumsum([len(part.trees) for part in plan.parts])[:-1].tolist()
+    parts = [
+        replace(part, trees=tuple(trees[start:end]))
+        for part, start, end in zip(plan.parts, [0, *ends], [*ends, len(trees)])
+    ]
+    return replace(plan, trees=tuple(trees), parts=tuple(parts))
+
+
+def _by_stream(queries: Iterable[Query | JoinQuery], named: bool) -> dict[str, list[Query]]:
+    """Return the window queries by the stream that they read; where streams have no names, all read one."""
+    by_stream: dict[str, list[Query]] = {}
+    for query in queries:
+        if isinstance(query, Query):
+            by_stream.setdefault(query.source if named else "", []).append(query)
+    return by_stream
 
 
 def _predicates(queries: Sequence[Query]) -> int:

@@ -13,7 +13,7 @@ class Tree:
     """Queries that share one set of slices, answered by one technique on one node.
 
     ``edge_rate`` is in edges per second, ``cost`` in the plan's unit; ``expected`` is what *auto* should
-    choose.
+    choose. ``stream`` is whose rows they are, where a plan is of streams that have names.
     """
 
     queries: tuple[Query, ...]
@@ -23,6 +23,7 @@ class Tree:
     edge_rate: float = 0.0
     cost: float = 0.0
     expected: tuple[str, ...] = ()
+    stream: str = ""
 
     @property
     def answered_by(self) -> str:

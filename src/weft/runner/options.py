@@ -12,6 +12,7 @@ import datetime
 import difflib
 import importlib
 import inspect
+import os
 import textwrap
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -49,11 +50,11 @@ class PlanningOptions(TypedDict, total=False):
     them; a table that has changed is read again before each batch."""
 
 
-class RunOptions(PlanningOptions, total=False):
-    """Options of ``weft.run``: queries in this process."""
+class LocalOptions(PlanningOptions, total=False):
+    """Options of a `LocalRun`: queries in this process."""
 
     threads: int | None
-    """Threads to work on: all cores for window queries, one for joins, where not given."""
+    """Threads to work on: all cores, where not given."""
 
     chain: Annotated[str | float, Default("mem-opt")]
     """The slices of joins: ``mem-opt``, ``cpu-opt``, or the most rows they may keep."""
@@ -64,6 +65,17 @@ class RunOptions(PlanningOptions, total=False):
 
     zone: Annotated[str, Default(UTC)]
     """The time zone of ``hour(ts)`` and of whatever else depends on one, whatever zones the columns have."""
+
+
+class RunOptions(LocalOptions, total=False):
+    """Options of ``weft.run``: queries in this process, to the end of their input."""
+
+    checkpoint: str | os.PathLike[str] | None
+    """The directory that state, positions and answers are kept in, for a run that goes on with them."""
+
+    close_at_end: bool | None
+    """Answer the windows still open at the end. Where not given: if there is no checkpoint; with one, they
+    stay open for the run that goes on."""
 
 
 class Option(NamedTuple):

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 from pyspark import daemon
 
-import weft.spark.tasks  # noqa: F401
+import weft.spark.step_tasks  # noqa: F401
 
 
 def print_exc() -> None:

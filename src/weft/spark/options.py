@@ -10,12 +10,13 @@ from typing import Annotated, Any
 from pyspark.sql import SparkSession
 
 from weft.io.sinks import Sink
+from weft.runner.lateness import Lateness
 from weft.runner.options import Default, PlanningOptions
 from weft.runner.progress import Progress
 
 
 class ShareOptions(PlanningOptions, total=False):
-    """Options of ``weft.share``: window queries over rows that are there."""
+    """Options of ``weft.share``: queries over rows that are there."""
 
     buckets: int | None
     """The parts that groups are spread over: one per core, or as many as a checkpoint has; another number
@@ -26,11 +27,11 @@ class ShareOptions(PlanningOptions, total=False):
 
 
 class StreamOptions(ShareOptions, total=False):
-    """Options of ``weft.stream`` for window queries over one stream."""
+    """Options of ``weft.stream``."""
 
-    lateness: str | datetime.timedelta | None
-    """The time to wait for rows out of order. A run that has an end and no checkpoint waits for all rows
-    where it is not given."""
+    lateness: Lateness
+    """The time to wait for rows out of order, of all streams or of each by its name. A run that has an end
+    and no checkpoint waits for all rows where it is not given."""
 
     checkpoint: str | os.PathLike[str] | None
     """The directory that state is kept in, for a run that goes on with it. Without one, state lives in a
@@ -64,13 +65,8 @@ class StreamOptions(ShareOptions, total=False):
     """A row that is further ahead of the clock (an hour, where not given) counts in its own windows and moves
     no watermark."""
 
-
-class JoinStreamOptions(StreamOptions, total=False):
-    """Options of ``weft.stream`` for joins and other queries over several streams."""
-
     nodes: int | None
-    """The nodes that the state of joins is spread over, as many as buckets where not given; over a checkpoint
-    they cannot change."""
+    """The nodes that the state of joins is spread over: another word for buckets."""
 
     chain: Annotated[str | float, Default("mem-opt")]
     """The slices of joins: ``mem-opt``, ``cpu-opt``, or the most rows they may keep; the last two are chosen

@@ -14,46 +14,23 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from weft.io.sources.ranges import Range, Ranged, between, limited, share_out
-from weft.operators.windows.program import Program
+from weft.io.sources.ranges import Ranged, between, limited
 from weft.spark.failure import surfaced
-from weft.spark.inputs import RangeRows, one_task
-from weft.spark.sources import BatchPart, Rows
-from weft.store.slice_store import SliceStore
 
 FORMAT = "weft_ranges"
 COLUMNS = "partition string, start bigint, end bigint"
+RANGE_COLUMNS = ("partition", "start", "end")
 POLL_SECONDS = 0.1
 SOURCE = "source_secret"
 """The option that has the source; Spark hides options of such names, and the source may hold passwords."""
 
 
-class RangedBatches:
-    """The ranges of a source's rows, batch by batch: Spark gets them from a Python data source."""
-
-    def __init__(self, source: Ranged, spark: SparkSession) -> None:
-        self.source, self.spark = source, spark
-        spark.dataSource.register(_Ranges)
-        packed = base64.b64encode(cloudpickle.dumps(source)).decode()  # type: ignore[no-untyped-call]
-        with surfaced():
-            self.frame = spark.readStream.format(FORMAT).schema(COLUMNS).option(SOURCE, packed).load()
-
-    def parts(self, batch: DataFrame, batch_id: int, store: SliceStore) -> Iterator[BatchPart[Program]]:
-        """The batch's ranges, all at once."""
-        ranges = [Range(*row) for row in batch.collect()]
-        yield BatchPart(self._rows(batch, ranges))
-
-    def _rows(self, batch: DataFrame, ranges: list[Range]) -> Rows[Program]:
-        def rows(program: Program) -> tuple[DataFrame, RangeRows, tuple[str, ...]]:
-            return *range_rows(self.source, ranges, batch.sparkSession), ()
-
-        return rows
-
-
-def range_rows(source: Ranged, ranges: list[Range], spark: SparkSession) -> tuple[DataFrame, RangeRows]:
-    """Ranges, shared out to tasks."""
-    shares = share_out(ranges, spark.sparkContext.defaultParallelism)
-    return one_task(spark, len(shares)), RangeRows(source, shares)
+def ranges_of(source: Ranged, spark: SparkSession) -> DataFrame:
+    """Return a stream of the ranges of a source's rows, from a Python data source."""
+    spark.dataSource.register(_Ranges)
+    packed = base64.b64encode(cloudpickle.dumps(source)).decode()  # type: ignore[no-untyped-call]
+    with surfaced():
+        return spark.readStream.format(FORMAT).schema(COLUMNS).option(SOURCE, packed).load()
 
 
 class _Ranges(DataSource):
@@ -73,6 +50,7 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, source: Ranged) -> None:
         self.source = source
         self.ends, self.last = False, dict[str, int]()
+        self.last_poll = time.monotonic() - POLL_SECONDS
 
     def initialOffset(self) -> dict[str, Any]:
         return self.source.first()
@@ -82,11 +60,13 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:
         if not self.ends and self.last == start:
-            # Nothing had come: Spark asks again after ten milliseconds, which is too soon for brokers.
-            time.sleep(POLL_SECONDS)
+            # Nothing had come: Spark asks again after ten milliseconds, which is too soon for brokers. Where
+            # other sources had a batch in the meantime, it is not.
+            time.sleep(max(0.0, self.last_poll + POLL_SECONDS - time.monotonic()))
         if not self.ends or not self.last:
             # What is there when the stream is first asked is what "available now" takes.
             self.last = self.source.latest(start)
+            self.last_poll = time.monotonic()
         return limited(start, self.last, self.source.max_rows_per_batch)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:

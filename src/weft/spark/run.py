@@ -8,7 +8,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import Any, Generic
+from functools import partial
+from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -17,24 +18,23 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from weft.io.lookups import TableSource
 from weft.model.duration import parse_duration
-from weft.model.query import Query
-from weft.operators.windows.program import Program
 from weft.planning.plan import Plan
 from weft.runner.background import POLL_SECONDS, Background
 from weft.runner.changes import Change
 from weft.runner.notebook import run_html, watch
+from weft.runner.program import AnyQuery, Program
 from weft.runner.progress import Progress
+from weft.spark.batch_files import settle
 from weft.spark.claim import Claim
-from weft.spark.committing import P, StepDriver, Stopped
+from weft.spark.driver import Stopped, StreamDriver
 from weft.spark.failure import is_jvm_gone, surfaced, translated
-from weft.spark.sources import Batches
-from weft.spark.steps import Steps
-from weft.store.versions import Failure
+from weft.spark.stream_sources import StreamSources
+from weft.store.version_file import Failure
 
 MAX_PROGRESS_STEPS = 1000
 
 
-class StreamRun(Background, Generic[P]):
+class Run(Background):
     """A stream that runs until it ends, fails or is stopped; ``with`` stops it at the end of the block.
 
     Queries may come and go while it runs.
@@ -43,15 +43,15 @@ class StreamRun(Background, Generic[P]):
     def __init__(
         self,
         writer: DataStreamWriter,
-        steps: StepDriver[P],
-        batches: Batches[P],
+        driver: StreamDriver,
+        sources: StreamSources,
         idle: float | None,
         close_at_end: bool,
         on_progress: Callable[[Progress], Any] | None,
         claim: Claim,
     ) -> None:
         super().__init__()
-        self._steps, self._batches = steps, batches
+        self._driver, self._sources = driver, sources
         self._idle, self._close_at_end, self._on_progress = idle, close_at_end, on_progress
         self._claim = claim
         self._progress: deque[Progress] = deque(maxlen=MAX_PROGRESS_STEPS)
@@ -81,54 +81,74 @@ class StreamRun(Background, Generic[P]):
         return run_html(self)
 
     @property
-    def program(self) -> P:
+    def program(self) -> Program:
         """The queries that run, compiled."""
-        return self._steps.program
+        return self._driver.program
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that runs: trees, chains of joins, and their cost."""
+        return self.program.plan
+
+    def queries(self) -> tuple[AnyQuery, ...]:
+        """Return the queries that are answered."""
+        return self.program.queries
 
     @property
     def failed(self) -> Mapping[str, Failure]:
         """The queries that could not be answered any more and have left, until they are replaced."""
-        return self._steps.registry.failed
+        return self._driver.running.failed
 
     def change(self, name: str) -> Change:
         """Return the change that a running query came with: from when on it is exact."""
-        return self._steps.registry.change(name)
+        return self._driver.running.change(name)
 
     def add(self, query: Any, name: str | None = None) -> Future[Change]:
         """Add a query (or one in SQL) with the next batch; errors in it are raised at once.
 
         The future has a ``Change`` once a batch has taken it: from when on the query is exact.
         """
-        return self._steps.registry.add(query, name)
+        return self._driver.running.add(query, name)
 
     def drop(self, name: str) -> Future[Change]:
         """Drop a query before the next batch; its open windows are not answered."""
-        return self._steps.registry.drop(name)
+        return self._driver.running.drop(name)
 
     def replace(self, query: Any, name: str | None = None) -> Future[Change]:
         """Put a query in the place of the one of its name, with the next batch."""
-        return self._steps.registry.replace(query, name)
+        return self._driver.running.replace(query, name)
 
-    def set_lateness(self, lateness: str | datetime.timedelta) -> None:
-        """Wait for so long for rows out of order, from the next batch on; the watermark never goes back.
+    def set_lateness(self, lateness: str | datetime.timedelta, stream: str | None = None) -> None:
+        """Wait for so long for rows out of order, of one stream or of all, from the next batch on; the
+        watermark never goes back.
 
         It holds for runs that go on with the checkpoint, until one is started with another ``lateness``.
         """
-        self._steps.lateness = parse_duration(lateness, "lateness")
+        wait, lateness_of = parse_duration(lateness, "lateness"), self._driver.versions.lateness
+        for name in lateness_of if stream is None else [stream]:
+            lateness_of[name] = wait
+
+    def replace_table(self, name: str, table: TableSource) -> None:
+        """Look up another table under this name, from the next batch on; JobError if it cannot be used."""
+        self._driver.tables.replace(name, table, self.program.lookups)
 
     def stop(self) -> None:
         """Stop after the step that is being made; windows still open stay so, for the next run."""
-        self._steps.stop()
+        self._driver.stop()
         self._stop_query()
         self._ended.wait()
 
     def _batch(self, batch: DataFrame, batch_id: int) -> None:
         """Called by Spark with each micro-batch."""
+        checkpoint = self._driver.checkpoint
         try:
-            if self._steps.store.is_done(batch_id):
+            if checkpoint.is_done(batch_id):
                 return
-            for part in self._batches.parts(batch, batch_id, self._steps.store):
-                progress = self._steps.batch(batch_id, part)
+            parts = self._sources.parts(
+                batch, batch_id, checkpoint.taken(batch_id), partial(settle, checkpoint)
+            )
+            for part in parts:
+                progress = self._driver.batch(batch_id, part)
                 if progress is None:
                     return
                 if progress.rows:
@@ -148,12 +168,12 @@ class StreamRun(Background, Generic[P]):
                 if self._idle is not None and time.monotonic() - self._heard >= self._idle:
                     self._flush()
                     self._heard = time.monotonic()
-            if self._close_at_end and not self._steps.stopped:
+            if self._close_at_end and not self._driver.stopped:
                 self._flush(at_end=not self._claim.is_kept)
         except Stopped:
             pass
         except Exception as error:
-            if not self._steps.stopped or not isinstance(error, PySparkException):
+            if not self._driver.stopped or not isinstance(error, PySparkException):
                 self._error = self._error or translated(error)
             self._stop_query()
         finally:
@@ -167,7 +187,7 @@ class StreamRun(Background, Generic[P]):
                 raise
 
     def _flush(self, at_end: bool = False) -> None:
-        progress = self._steps.flush(at_end)
+        progress = self._driver.flush(at_end)
         if progress is not None:
             self._report(progress)
 
@@ -178,27 +198,8 @@ class StreamRun(Background, Generic[P]):
 
     def _finish(self) -> None:
         try:
-            self._steps.close()
+            self._driver.close(clean=self._error is None)
         except Exception as error:
             self._error = self._error or translated(error)
         self._claim.release()
         self._ended.set()
-
-
-class Run(StreamRun[Program]):
-    """A stream of window queries."""
-
-    _steps: Steps
-
-    @property
-    def plan(self) -> Plan:
-        """The plan that runs."""
-        return self._steps.program.plan
-
-    def queries(self) -> tuple[Query, ...]:
-        """The queries that are answered."""
-        return self._steps.program.queries
-
-    def replace_table(self, name: str, table: TableSource) -> None:
-        """Join another table under this name, from the next batch on; JobError if it cannot be used."""
-        self._steps.tables.replace(name, table, self._steps.program)

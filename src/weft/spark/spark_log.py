@@ -14,13 +14,13 @@ from pyarrow import fs
 
 from weft.errors import CheckpointError
 from weft.io.filesystem import join
-from weft.store.slice_store import SliceStore
+from weft.store.checkpoint import Checkpoint
 
 LOG = "spark"
 OFFSETS, COMMITS, SOURCES = "offsets", "commits", "sources"
 
 
-def check_log(store: SliceStore) -> None:
+def check_log(store: Checkpoint) -> None:
     """Raise CheckpointError where Spark's log lacks, or has damaged, what a run that goes on needs.
 
     Without its log Spark would number batches from 0 again, and those that have been would be passed over.
@@ -28,7 +28,7 @@ def check_log(store: SliceStore) -> None:
     offsets, commits = _numbers(store, OFFSETS), _numbers(store, COMMITS)
     for begun in (max(commits, default=-1) + 1, max(offsets, default=-1)):
         store.is_done(begun)
-    needed = set() if store.last is None else {store.last.batch_id}
+    needed = set() if store.last is None or store.last.batch_id < 0 else {store.last.batch_id}
     if offsets:
         needed |= {max(offsets), max(max(offsets) - 1, 0)}
         if not _names(store, "metadata"):
@@ -45,7 +45,7 @@ def check_log(store: SliceStore) -> None:
         _check_sources(store, max(offsets))
 
 
-def _check_text(store: SliceStore, *names: str, versions: int) -> None:
+def _check_text(store: Checkpoint, *names: str, versions: int) -> None:
     """Lines with a version first, then JSON; ``-`` stands for a source that had nothing yet."""
     try:
         with store.system.open_input_stream(join(store.path, LOG, *names)) as source:
@@ -61,7 +61,7 @@ def _check_text(store: SliceStore, *names: str, versions: int) -> None:
         raise _refused(store, names, f"is damaged ({error})") from None
 
 
-def _check_sources(store: SliceStore, batch: int) -> None:
+def _check_sources(store: Checkpoint, batch: int) -> None:
     """The files of each source of files: all since they were last put together."""
     for source, offset in enumerate(_offsets(store, batch)):
         last = offset.get("logOffset") if isinstance(offset, dict) else None
@@ -74,29 +74,29 @@ def _check_sources(store: SliceStore, batch: int) -> None:
                 raise _missing(store, SOURCES, str(source), str(number))
 
 
-def _offsets(store: SliceStore, batch: int) -> list[object]:
+def _offsets(store: Checkpoint, batch: int) -> list[object]:
     """The offset of each source at the end of a batch."""
     with store.system.open_input_stream(join(store.path, LOG, OFFSETS, str(batch))) as source:
         lines = source.read().decode().splitlines()[2:]
     return [None if line == "-" else json.loads(line) for line in lines if line]
 
 
-def _missing(store: SliceStore, *names: str) -> CheckpointError:
+def _missing(store: Checkpoint, *names: str) -> CheckpointError:
     return _refused(store, names, "is missing")
 
 
-def _refused(store: SliceStore, names: tuple[str, ...], reason: str) -> CheckpointError:
+def _refused(store: Checkpoint, names: tuple[str, ...], reason: str) -> CheckpointError:
     return CheckpointError(
         f"'{join(store.place, LOG, *names)}' {reason}, which says what Spark has read: rows would be lost or "
         f"counted twice; restore '{LOG}' from a backup, or start again with an empty checkpoint directory"
     )
 
 
-def _numbers(store: SliceStore, folder: str) -> set[int]:
+def _numbers(store: Checkpoint, folder: str) -> set[int]:
     return {int(name) for name in _names(store, folder) if name.isdigit()}
 
 
-def _names(store: SliceStore, *names: str) -> set[str]:
+def _names(store: Checkpoint, *names: str) -> set[str]:
     """The names in a folder of Spark's log; the name of a file itself; nothing where it is not there."""
     path = join(store.path, LOG, *names)
     info = store.system.get_file_info(path)

@@ -6,6 +6,8 @@ import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from sqlglot import exp
+
 from weft.errors import QueryError
 from weft.model.duration import parse_duration
 from weft.model.query import Lookup, Query
@@ -31,6 +33,25 @@ class Joined:
         before = scope.add(self.table, self.alias, None)
         keys = tuple((Reader(s.text, "on", before).read(s.node), column) for s, column in self.keys)
         return Lookup(self.table, keys, self.how, self.alias or self.table)
+
+
+def joined(
+    query: str, table: str, on: str | Sequence[str] | Mapping[str, str], how: str, alias: str | None
+) -> Joined:
+    """Return a table for a builder to join to the query of this name."""
+    if how not in ("inner", "left"):
+        raise QueryError(f"how must be 'inner' or 'left', not {how!r}", query=query, hint="write how='left'")
+    names = [on] if isinstance(on, str) else on
+    if isinstance(names, Mapping):
+        keys = [(snippet(key, "on", query), column) for key, column in names.items()]
+    else:
+        shared = [(snippet(name, "on", query), name) for name in names]
+        keys = [(s, s.node.name if isinstance(s.node, exp.Column) else name) for s, name in shared]
+    if not keys:
+        raise QueryError(
+            f"nothing says which row of {table!r} to join", query=query, hint="write on='symbol'"
+        )
+    return Joined(table, tuple(keys), how, alias)
 
 
 @dataclass(frozen=True)
@@ -74,18 +95,7 @@ class QueryBuilder:
         >>> print(new.aggregate(n="count(*)").where("close.cp IS NULL").build().lookups[0])
         LEFT JOIN close ON symbol = close.sym
         """
-        if how not in ("inner", "left"):
-            raise QueryError(
-                f"how must be 'inner' or 'left', not {how!r}", query=self.name, hint="write how='left'"
-            )
-        names = [on] if isinstance(on, str) else on
-        pairs = names.items() if isinstance(names, Mapping) else [(name, name) for name in names]
-        keys = tuple((snippet(key, "on", self.name), column) for key, column in pairs)
-        if not keys:
-            raise QueryError(
-                f"nothing says which row of {table!r} to join", query=self.name, hint="write on='symbol'"
-            )
-        return replace(self, tables=(*self.tables, Joined(table, keys, how, alias)))
+        return replace(self, tables=(*self.tables, joined(self.name, table, on, how, alias)))
 
     def where(self, predicate: str) -> QueryBuilder:
         """Keep only the rows a predicate is true for; several of them must all be true."""

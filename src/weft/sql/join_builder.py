@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from weft.errors import QueryError
@@ -10,7 +11,9 @@ from weft.model.duration import parse_duration
 from weft.model.join import JoinQuery, Side
 from weft.model.window import Window
 from weft.sql.assemble import Snippet
+from weft.sql.builder import Joined, joined
 from weft.sql.join_parts import JoinParts, Names, assemble_join
+from weft.sql.join_scope import JoinScope
 from weft.sql.snippet import snippet
 from weft.sql.text import check_name
 
@@ -35,6 +38,7 @@ class JoinBuilder:
     columns: tuple[str, ...] = ()
     frame: Window | None = None
     conditions: tuple[str, ...] = ()
+    tables: tuple[Joined, ...] = ()
 
     def stream(
         self,
@@ -52,6 +56,26 @@ class JoinBuilder:
         except QueryError as error:
             raise error.of(self.name) from None
         return replace(self, sides=(*self.sides, side))
+
+    def join(
+        self,
+        table: str,
+        on: str | Sequence[str] | Mapping[str, str],
+        *,
+        how: str = "inner",
+        alias: str | None = None,
+    ) -> JoinBuilder:
+        """Look up a table beside one of the streams; its columns can then be used as ``table.column``.
+
+        ``on`` is a column that the table has too, its stream before it (``"a.id"``), several of them, or what
+        of the stream equals which column of the table; ``how`` is ``inner`` or ``left``.
+
+        >>> named = join("named").stream("a", "1 min").stream("b", "2 min").where("a.k = b.k")
+        >>> named = named.join("names", {"a.id": "key"}, how="left", alias="n").select(title="n.title")
+        >>> print(named.build().lookups[0][0])
+        LEFT JOIN names AS n ON id = n.key
+        """
+        return replace(self, tables=(*self.tables, joined(self.name, table, on, how, alias)))
 
     def where(self, condition: str) -> JoinBuilder:
         """Join only rows that a condition is true for; several of them must all be true."""
@@ -102,12 +126,15 @@ class JoinBuilder:
             raise QueryError("GROUP BY without a window", query=self.name, hint="call .window('10 min')")
         grouped = self._snippets("group_by", self.columns)
         try:
-            names = Names(self.sides) if self.frame is None else Names.of(self.sides, grouped)
+            scope = JoinScope(self.sides)
+            for table in self.tables:
+                scope.add(table.read(scope.tables))
+            names = Names(scope) if self.frame is None else Names.of(scope, grouped)
             for column in grouped:
                 names.put(column.text, column.node)
             parts = JoinParts(
                 name=self.name,
-                sides=self.sides,
+                scope=scope,
                 items=[replace(snippet(e, a, self.name), alias=a) for a, e in self.items],
                 where=self._snippets("where", self.predicates),
                 names=names,

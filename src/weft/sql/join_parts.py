@@ -13,10 +13,11 @@ from sqlglot import exp
 from weft.errors import QueryError
 from weft.expr.check import operands
 from weft.model.expression import Call, Column, Expr, columns_of, with_columns
-from weft.model.join import RESULT_TIME, JoinQuery, Side
+from weft.model.join import RESULT_TIME, JoinQuery
 from weft.model.query import Output, Query
 from weft.model.window import Window
 from weft.sql.assemble import Parts, Snippet, assemble, check_size, named
+from weft.sql.join_scope import JoinScope, matched, whose_column
 from weft.sql.parser import position_of
 from weft.sql.reader import Reader
 from weft.sql.text import QueryText
@@ -32,7 +33,7 @@ class JoinParts:
     """
 
     name: str
-    sides: Sequence[Side]
+    scope: JoinScope
     items: Sequence[Snippet]
     where: Sequence[Snippet]
     names: Names
@@ -43,14 +44,14 @@ class JoinParts:
 
 def assemble_join(parts: JoinParts) -> JoinQuery:
     """Return the join of its parts: selections apart from conditions, aggregates in a query of their own."""
-    sides, plain = parts.sides, Names(parts.sides)
+    sides, plain = parts.scope.sides, Names(parts.scope)
     conjuncts: list[Expr] = []
     for snippet in parts.where:
         plain.put(snippet.text, snippet.node)
         with named(snippet):
-            read = Reader(snippet.text, "WHERE").read(snippet.node)
+            read = plain.placed(Reader(snippet.text, "WHERE").read(snippet.node))
         conjuncts += operands(read) if isinstance(read, Call) and read.function == "and" else [read]
-    alone: list[list[Expr]] = [[] for _ in sides]
+    alone = [matched(lookups) for lookups in parts.scope.lookups]
     together = []
     for conjunct in conjuncts:
         about = {c.partition(".")[0] for c in columns_of(conjunct)}
@@ -61,7 +62,9 @@ def assemble_join(parts: JoinParts) -> JoinQuery:
             together.append(conjunct)
     selections = tuple(map(_all, alone))
     outputs, aggregate = _results(parts) if parts.window is None else _aggregated(parts)
-    return JoinQuery(parts.name, tuple(sides), selections, tuple(together), outputs, aggregate)
+    return JoinQuery(
+        parts.name, tuple(sides), selections, tuple(together), outputs, aggregate, parts.scope.by_side
+    )
 
 
 def _all(conjuncts: Sequence[Expr]) -> Expr | None:
@@ -91,7 +94,7 @@ def _results(parts: JoinParts) -> tuple[tuple[Output, ...], None]:
                 raise QueryError(
                     "an aggregate over a join needs a window", position=item.position, hint=_AGGREGATED
                 )
-            outputs.append(Output(alias, reader.read(item.node)))
+            outputs.append(Output(alias, parts.names.placed(reader.read(item.node))))
             if other := taken.get(alias.lower()):
                 raise QueryError(
                     f"the result column {alias!r} has the name of {other}",
@@ -122,30 +125,28 @@ def _aggregated(parts: JoinParts) -> tuple[tuple[Output, ...], Query]:
         )
     )
     read = sorted(query.columns - {RESULT_TIME})
-    return tuple(Output(name, Column(parts.names.meaning(name))) for name in read), query
+    return tuple(Output(name, parts.names.placed(Column(name))) for name in read), query
 
 
 class Names:
     """The names of a join's columns: ``alias.column``, and of a grouped one its own name alone."""
 
-    def __init__(self, sides: Sequence[Side], short: Mapping[str, str] | None = None) -> None:
-        self.aliases = {side.alias.lower(): side.alias for side in sides}
+    def __init__(self, scope: JoinScope, short: Mapping[str, str] | None = None) -> None:
+        self.scope, self.aliases = scope, scope.called
         self.short, self.aggregated = dict(short or {}), short is not None
+        self._places: dict[str, str] = {}  # what columns that have got their names are in joined rows
 
     @classmethod
-    def of(cls, sides: Sequence[Side], group_by: Sequence[Snippet]) -> Names:
+    def of(cls, scope: JoinScope, group_by: Sequence[Snippet]) -> Names:
         """Return the names of a join grouped by these columns; two of one name keep their alias."""
-        plain = cls(sides)
-        grouped = [
-            plain.name_of(s.text, s.node) for s in group_by if isinstance(s.node, exp.Column) and s.node.table
-        ]
-        bare = [name.partition(".")[2] for name in grouped]
-        short = {
-            name: last
-            for name, last in zip(grouped, bare)
-            if len({g for g, b in zip(grouped, bare) if b.lower() == last.lower()}) == 1
+        plain = cls(scope)
+        grouped = {
+            plain.name_of(s.text, s.node): s.node.name
+            for s in group_by
+            if isinstance(s.node, exp.Column) and s.node.table
         }
-        return cls(sides, short)
+        bare = [last.lower() for last in grouped.values()]
+        return cls(scope, {name: last for name, last in grouped.items() if bare.count(last.lower()) == 1})
 
     def put(self, text: QueryText, tree: exp.Expr, aliases: frozenset[str] = frozenset()) -> None:
         """Give the columns of a tree their names, in place; ``aliases`` are names already."""
@@ -162,9 +163,9 @@ class Names:
                 column.set(qualifier, None)
             column.meta["resolved"] = True
 
-    def meaning(self, name: str) -> str:
-        """The column, with its alias, behind a name."""
-        return next((full for full, short in self.short.items() if short == name), name)
+    def placed(self, expr: Expr) -> Expr:
+        """An expression over columns by the names that were put, over those of joined rows."""
+        return with_columns(expr, self._places)
 
     def name_of(self, text: QueryText, column: exp.Column) -> str:
         """``alias.column`` of a column as it was written."""
@@ -173,18 +174,18 @@ class Names:
         if not qualifier and column.name.lower() in own:
             return column.name.lower()
         if not qualifier:
-            choices = " or ".join(f"{alias}.{column.name}" for alias in self.aliases.values())
-            raise QueryError(
-                f"whose column is {column.name!r}?",
-                position=position_of(text, column),
-                hint=f"write {choices}",
-            )
+            aliases = dict.fromkeys(self.aliases.values())
+            raise whose_column(column.name, aliases, position_of(text, column))
         if qualifier.lower() == "window" and self.aggregated:
             return f"window_{column.name.lower()}"
         if qualifier.lower() not in self.aliases:
+            kinds = "streams and tables" if self.scope.by_side else "streams"
             raise QueryError(
                 f"unknown table {qualifier!r}",
                 position=position_of(text, column),
-                hint=f"the streams here are {', '.join(self.aliases.values())}",
+                hint=f"the {kinds} here are {', '.join(dict.fromkeys(self.aliases.values()))}",
             )
-        return f"{self.aliases[qualifier.lower()]}.{column.name}"
+        alias = self.aliases[qualifier.lower()]
+        name = f"{alias}.{column.name}"
+        self._places[self.short.get(name, name)] = self.scope.placed(alias, column.name)
+        return name

@@ -1,17 +1,23 @@
-"""A join of streams, each with a window of its own: ``FROM trades t [RANGE '60 min'], quotes q [...]``."""
+"""A join of streams, each with a window of its own: ``FROM trades t [RANGE '60 min'], quotes q [...]``.
+
+What is joined to them without a window is a lookup table beside one of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from sqlglot import Token, TokenType, exp
 
 from weft.errors import QueryError
-from weft.model.expression import Position
+from weft.model.expression import Column, Position
 from weft.model.join import RESULT_TIME, JoinQuery, Side
+from weft.model.query import Lookup
 from weft.sql import windows
 from weft.sql.assemble import Snippet
 from weft.sql.join_parts import JoinParts, Names, assemble_join
+from weft.sql.join_scope import JoinScope, whose_column
 from weft.sql.parser import check_tokens, parse, position_of
 from weft.sql.select import (
     _check_order,
@@ -23,6 +29,7 @@ from weft.sql.select import (
     _refuse,
     check_grouping,
 )
+from weft.sql.tables import read_lookups
 from weft.sql.text import QueryText, Statement
 
 _CLAUSES = frozenset(("expressions", "from_", "where", "group", "having", "joins"))
@@ -62,25 +69,32 @@ def read_join(statement: Statement) -> JoinQuery:
     """
     text, tokens = statement.text, statement.tokens
     check_tokens(text, tokens)
-    rest, ranges = _cut(text, tokens)
+    rest, items_of_from = _cut(text, tokens)
     _check_order(text, rest)
     tree = parse(text, rest)
     _refuse(text, tree, _CLAUSES, rest)
-    sides, conditions = _sides(text, tree, ranges, rest)
+    streams = _FromClause.of(text, tree, items_of_from, rest)
     where, having = tree.args.get("where"), tree.args.get("having")
+    conditions = [where.this] if where else []
+    scope = JoinScope(streams.sides)
+    if streams.tables:
+        nodes = [table.node for table in streams.tables]
+        lookups, conditions = read_lookups(text, nodes, scope.tables, where.this if where else None, rest)
+        for lookup, table in zip(lookups, streams.tables):
+            scope.add(table.owned(lookup))
     items = _items(text, tree, rest)
     parts = JoinParts(
         name=statement.name,
-        sides=sides,
+        scope=scope,
         items=items,
-        where=[Snippet(text, node) for node in (*conditions, *([where.this] if where else []))],
-        names=Names(sides),
+        where=[Snippet(text, node) for node in (*streams.conditions, *conditions)],
+        names=Names(scope),
         having=[Snippet(text, having.this)] if having else [],
     )
     if tree.args.get("group") is not None:
         check_grouping(text, tree)
         _add_time(tree)
-        parts.names = Names.of(sides, [Snippet(text, node) for node in _grouped(tree)])
+        parts.names = Names.of(scope, [Snippet(text, node) for node in _grouped(tree)])
         for node in (*tree.expressions, tree.args["group"]):
             parts.names.put(text, node)
         grouping = _Grouping(text, tree, {}, items, rest)
@@ -109,13 +123,62 @@ def _grouped(tree: exp.Select) -> list[exp.Expr]:
     return expressions
 
 
-def _sides(
-    text: QueryText, tree: exp.Select, ranges: Sequence[tuple[int, Position] | None], tokens: Sequence[Token]
-) -> tuple[list[Side], list[exp.Expr]]:
-    """The streams of FROM in order, and the conditions of their ON clauses."""
-    tables: list[exp.Expr] = [tree.args["from_"].this]
-    conditions = []
-    for join in tree.args.get("joins") or []:
+@dataclass(frozen=True)
+class _FromItem:
+    """One item of FROM: its range and where that stands, None for a table; and whether a comma is before."""
+
+    span: tuple[int, Position] | None = None
+    after_comma: bool = False
+
+
+@dataclass(frozen=True)
+class _BesideStreams:
+    """A table in FROM, and the aliases of the streams that USING can mean: those joined since a comma."""
+
+    node: exp.Join
+    streams: tuple[str, ...]
+
+    def owned(self, lookup: Lookup) -> Lookup:
+        """The lookup, the columns of USING said to be of the stream."""
+        if not self.node.args.get("using"):
+            return lookup
+        keys = []
+        for key, column in lookup.keys:
+            if len(self.streams) != 1:
+                raise whose_column(column, self.streams, key.position)
+            keys.append((Column(f"{self.streams[0]}.{column}", key.position), column))
+        return replace(lookup, keys=tuple(keys))
+
+
+@dataclass
+class _FromClause:
+    """The streams of FROM in order, the conditions of their ON clauses, and the tables beside them."""
+
+    sides: list[Side] = field(default_factory=list)
+    conditions: list[exp.Expr] = field(default_factory=list)
+    tables: list[_BesideStreams] = field(default_factory=list)
+
+    @classmethod
+    def of(
+        cls, text: QueryText, tree: exp.Select, items: Sequence[_FromItem], tokens: Sequence[Token]
+    ) -> _FromClause:
+        joins = tree.args.get("joins") or []
+        if len(joins) + 1 != len(items):
+            raise QueryError("the FROM clause cannot be read", position=text.at(tokens[0]), hint=_SPELLING)
+        streams, joined = cls(), 0  # the streams before the last comma
+        for node, item in zip((tree.args["from_"], *joins), items):
+            if item.after_comma:
+                joined = len(streams.sides)
+            if item.span is None and isinstance(node, exp.Join):
+                beside = tuple(side.alias for side in streams.sides[joined:])
+                streams.tables.append(_BesideStreams(node, beside))
+                continue
+            if isinstance(node, exp.Join):
+                streams._take_conditions(text, node, tokens)
+            streams._take_stream(text, node.this, item, tokens)
+        return streams
+
+    def _take_conditions(self, text: QueryText, join: exp.Join, tokens: Sequence[Token]) -> None:
         words = [str(join.args[k]) for k in ("method", "side", "kind") if join.args.get(k)]
         if [w for w in words if w.upper() not in ("INNER", "CROSS")] or join.args.get("using"):
             raise QueryError(
@@ -123,32 +186,30 @@ def _sides(
                 position=text.at(_find(tokens, (*(w.upper() for w in words), "USING")) or tokens[0]),
                 hint="write JOIN ... ON, or the streams with commas and the condition in WHERE",
             )
-        tables.append(join.this)
         if (on := join.args.get("on")) is not None:
-            conditions.append(on)
-    if len(tables) != len(ranges):
-        raise QueryError("the FROM clause cannot be read", position=text.at(tokens[0]), hint=_SPELLING)
-    sides: list[Side] = []
-    for table, span in zip(tables, ranges):
+            self.conditions.append(on)
+
+    def _take_stream(
+        self, text: QueryText, table: exp.Expr, item: _FromItem, tokens: Sequence[Token]
+    ) -> None:
         position = position_of(text, table, text.at(tokens[0]))
         stream, alias = _table(text, table, position)
-        if span is None:
+        if item.span is None:
             raise QueryError(f"{stream!r} has no window", position=position, hint=_SPELLING)
-        if any(alias == side.alias for side in sides):
+        if any(alias == side.alias for side in self.sides):
             raise QueryError(
                 f"two streams are called {alias!r}",
                 position=position,
                 hint="give one an alias, as in trades t2",
             )
-        sides.append(Side(stream, alias, *span))
-    return sides, conditions
+        self.sides.append(Side(stream, alias, *item.span))
 
 
-def _cut(text: QueryText, tokens: Sequence[Token]) -> tuple[list[Token], list[tuple[int, Position] | None]]:
-    """The tokens without the windows of the streams, and each stream's range."""
+def _cut(text: QueryText, tokens: Sequence[Token]) -> tuple[list[Token], list[_FromItem]]:
+    """The tokens without the windows of the streams, and the items of FROM."""
     first = (windows.from_clause(tokens) or 0) + 1
     last = first + len(windows.sources(tokens))
-    rest, ranges = list(tokens[:first]), list[tuple[int, Position] | None]([None])
+    rest, items = list(tokens[:first]), [_FromItem()]
     at = first
     while at < last:
         token = tokens[at]
@@ -156,13 +217,13 @@ def _cut(text: QueryText, tokens: Sequence[Token]) -> tuple[list[Token], list[tu
             end = windows.closing(tokens, at)
             if at == first or tokens[at - 1].token_type in (TokenType.COMMA, TokenType.JOIN):
                 raise QueryError("a window without a stream", position=text.at(token), hint=_SPELLING)
-            if ranges[-1] is not None:
+            if items[-1].span is not None:
                 raise QueryError("a second window", position=text.at(token), hint=_SPELLING)
-            ranges[-1] = _range(text, tokens[at:end]), text.at(token)
+            items[-1] = replace(items[-1], span=(_range(text, tokens[at:end]), text.at(token)))
             at = end
             continue
         if token.token_type in (TokenType.COMMA, TokenType.JOIN):
-            ranges.append(None)
+            items.append(_FromItem(after_comma=token.token_type is TokenType.COMMA))
         elif token.token_type is TokenType.L_PAREN:
             end = windows.closing(tokens, at)
             rest += tokens[at:end]
@@ -170,7 +231,7 @@ def _cut(text: QueryText, tokens: Sequence[Token]) -> tuple[list[Token], list[tu
             continue
         rest.append(token)
         at += 1
-    return rest + list(tokens[last:]), ranges
+    return rest + list(tokens[last:]), items
 
 
 def _range(text: QueryText, tokens: Sequence[Token]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from weft.errors import QueryError
@@ -17,6 +18,21 @@ QueryInput: TypeAlias = Query | QueryBuilder | JoinQuery | JoinBuilder
 def built(query: QueryInput) -> Query | JoinQuery:
     """Return the query itself."""
     return query.build() if isinstance(query, QueryBuilder | JoinBuilder) else query
+
+
+def read_any(query: QueryInput | str, name: str | None = None) -> Query | JoinQuery:
+    """Return one query of any kind from SQL, a builder or as it is, under another name if one is given."""
+    read = read_one(query) if isinstance(query, str) else built(query)
+    return read if name is None else read.renamed(name)
+
+
+def read_queries(queries: Iterable[QueryInput] | str) -> tuple[Query | JoinQuery, ...]:
+    """Return all queries of a text, or those given, built.
+
+    >>> [query.name for query in read_queries("SELECT count(*) AS n FROM s [RANGE '1 s']")]
+    ['q1']
+    """
+    return tuple(sql(queries)) if isinstance(queries, str) else tuple(map(built, queries))
 
 
 def read_query(query: Query | QueryBuilder | str, name: str | None = None) -> Query:

@@ -7,7 +7,7 @@ none; which table a bare name is of is found when the schemas are known, in ``we
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import Token, exp
@@ -20,6 +20,9 @@ from weft.sql.reader import Reader
 from weft.sql.text import QueryText
 
 _REMEDY = "write JOIN close ON trades.symbol = close.symbol"
+_STREAMS_REMEDY = (
+    "a table is joined by equalities, as in a.symbol = close.symbol; a stream has a [RANGE '1 min']"
+)
 _REFUSED_KINDS = {
     "RIGHT": "write JOIN or LEFT JOIN: rows of a table that no row of the stream meets are in no window",
     "FULL": "write JOIN or LEFT JOIN: rows of a table that no row of the stream meets are in no window",
@@ -48,9 +51,17 @@ class Scope:
     source: str
     called: tuple[str, ...]
     names: dict[str, str] = field(init=False)
+    remedy: str = _REMEDY
 
     def __post_init__(self) -> None:
         self.names = dict.fromkeys((name.lower() for name in self.called), "")
+
+    @classmethod
+    def of_streams(cls, aliases: Iterable[str]) -> Scope:
+        """Return the scope of several streams, whose columns keep their alias."""
+        scope = cls("", (), remedy=_STREAMS_REMEDY)
+        scope.names = {alias.lower(): f"{alias}." for alias in aliases}
+        return scope
 
     def add(self, table: str, alias: str | None, position: Position | None) -> dict[str, str]:
         """Take in a table under its alias, or under its own name; what was known before it."""
@@ -100,7 +111,9 @@ def read_lookups(
             keys = [table.key(reader, condition) for condition in _conjuncts(table.node.args["on"])]
         if not keys:
             raise QueryError(
-                f"nothing says which row of {table.table!r} to join", position=table.position, hint=_REMEDY
+                f"nothing says which row of {table.table!r} to join",
+                position=table.position,
+                hint=scope.remedy,
             )
         how = "inner" if table.how == "cross" else table.how
         lookups.append(Lookup(table.table, tuple(keys), how, table.alias, table.position))

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from weft.errors import LateRowsWarning
 from weft.io.arrow import Batch, as_table
-from weft.local.run_all import run
+from weft.local.run_queries import run
 from weft.model.duration import parse_optional
 from weft.model.join import RESULT_TIME, JoinQuery
 from weft.model.query import Query

@@ -21,11 +21,12 @@ class FakeClock:
     >>> from weft.testing import FakeClock, rows
     >>> query = weft.sql("SELECT count(*) AS n FROM s [RANGE '1 min']")
     >>> with FakeClock("12:00") as clock:
-    ...     run = weft.JoinRun(query, time="ts", max_ahead="10 min")
-    ...     _ = run.step({"s": rows([{"ts": "12:30"}])})
+    ...     batch = rows([{"ts": "12:30"}])
+    ...     run = weft.LocalRun(query, batch.schema, time="ts", max_ahead="10 min")
+    ...     _ = run.step(batch)
     ...     early = run.seen.ahead
     ...     clock.advance("25 min")
-    ...     _ = run.step({"s": rows([{"ts": "12:30"}])})
+    ...     _ = run.step(batch)
     >>> early, run.seen.ahead
     (1, 1)
     """

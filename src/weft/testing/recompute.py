@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -53,19 +53,20 @@ def oracle(
     streams = {
         name: pa.concat_tables(batches) for name, batches in read_streams(question, rows, time).items()
     }
-    lookups = {name: _read_table(name, tables or {}) for name in _table_names(question)}
+    lookups = {name: _read_table(name, tables or {}) for name in question.tables}
     is_zoned = any(
         time_zone(field.type) for table in (*streams.values(), *lookups.values()) for field in table.schema
     )
     local_zone = zone if is_zoned or zone != UTC else None
     with in_zone(local_zone):
         relations = {name: _relation(table) for name, table in streams.items()}
+        looked_up = {name: _relation(table) for name, table in lookups.items()}
         if isinstance(question, JoinQuery):
-            joined = join(question, relations, time_columns(question, time))
+            joined = join(question, relations, time_columns(question, time), looked_up)
             if question.aggregate is None:
                 return joined.rows
             return _answers(question.aggregate, joined, RESULT_TIME, local_zone)
-        stream = look_up(question, relations[question.source], {n: _relation(t) for n, t in lookups.items()})
+        stream = look_up(question, relations[question.source], looked_up)
         return _answers(question, stream, time_columns(question, time)[question.source], local_zone)
 
 
@@ -111,11 +112,6 @@ def _fold(definition: Definition, cells: list[Cell]) -> Any:
     if value is not None and definition.result == "date":
         return EPOCH.date() + datetime.timedelta(days=value)
     return value
-
-
-def _table_names(query: Query | JoinQuery) -> Iterable[str]:
-    """Return the names of the lookup tables of a query."""
-    return () if isinstance(query, JoinQuery) else dict.fromkeys(lookup.table for lookup in query.lookups)
 
 
 def _read_table(name: str, tables: Mapping[str, TableSource]) -> pa.Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from importlib import metadata
 from typing import Annotated, Any, TypeAlias
 
@@ -15,7 +16,6 @@ from starlette.exceptions import HTTPException
 
 from weft.errors import JobError, NameTaken, QueryError, UnknownQuery, WeftError
 from weft.io.json_values import plain, rows
-from weft.planning.joins.plan import JoinPlan
 from weft.web.dashboard import Name, Where, add_dashboard, conditions
 from weft.web.guard import FULL_ACCESS_KEY
 from weft.web.limits import MAX_RESULT_ROWS, MAX_WAIT_SECONDS
@@ -161,14 +161,14 @@ def _reads(api: FastAPI, served: RunService) -> None:
     )
     def plan_picture(
         tree: Annotated[int | None, Query(ge=0, description="This tree alone.")] = None,
+        chains: Annotated[bool, Query(description="The chains of joins alone.")] = False,
     ) -> Response:
         """The plan in force, as a picture."""
         plan = served.running.plan
-        if isinstance(plan, JoinPlan):
-            raise JobError("there is no picture of joins; /api/v1/plan.txt has their chains in words")
         if tree is not None and tree >= len(plan.trees):
             raise HTTPException(404, f"there is no tree {tree}")
-        return Response(plan.to_svg(tree), media_type="image/svg+xml")
+        shown = replace(plan, trees=(), parts=()) if chains else plan
+        return Response(shown.to_svg(None if chains else tree), media_type="image/svg+xml")
 
     @api.get("/api/v1/progress", responses=READ_RESPONSES)
     def show_progress(

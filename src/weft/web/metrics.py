@@ -15,7 +15,6 @@ from prometheus_client.core import (
     SummaryMetricFamily,
 )
 
-from weft.planning.joins.plan import JoinPlan
 from weft.planning.plan import Plan
 from weft.web.overview import watermark
 from weft.web.record import Record
@@ -120,22 +119,22 @@ def _now(record: Record) -> Iterator[Metric]:
         yield GaugeMetricFamily("weft_watermark_lag_seconds", "Clock less watermark.", value=lag)
 
 
-def _plan(plan: Plan | JoinPlan) -> Iterator[Metric]:
+def _plan(plan: Plan) -> Iterator[Metric]:
     """Yield the estimated costs of the plan in force."""
-    unit = f"{plan.price.unit}/s" if isinstance(plan, Plan) else "comparisons/s"
     total = GaugeMetricFamily("weft_plan_cost", "Estimated cost of the plan.", labels=["unit"])
-    total.add_metric([unit], plan.cost)
-    yield total
     alone = GaugeMetricFamily(
         "weft_plan_cost_alone", "Estimated cost of the queries one by one.", labels=["unit"]
     )
-    alone.add_metric([unit], plan.alone)
+    for unit, cost in plan.costs.items():
+        total.add_metric([unit], cost.cost)
+        alone.add_metric([unit], cost.alone)
+    yield total
     yield alone
     trees = GaugeMetricFamily(
         "weft_tree_cost", "Estimated cost of each tree.", labels=["tree", "technique", "node", "unit"]
     )
-    for number, tree in enumerate(plan.trees if isinstance(plan, Plan) else ()):
-        trees.add_metric([str(number), tree.technique, str(tree.node), unit], tree.cost)
+    for number, tree in enumerate(plan.trees):
+        trees.add_metric([str(number), tree.technique, str(tree.node), plan.unit], tree.cost)
     yield trees
 
 

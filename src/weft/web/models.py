@@ -167,6 +167,7 @@ class TreeAnswer(BaseModel):
     """Queries that share slices, and what answering them costs."""
 
     tree: int
+    stream: Annotated[str, Field(description="Whose rows they are, where streams have names.")]
     node: int
     technique: str
     queries: int
@@ -189,6 +190,16 @@ class GroupingAnswer(BaseModel):
     names: Annotated[list[str], Field(description="Of the first few parts.")]
 
 
+class ChainsAnswer(BaseModel):
+    """Chains of joins, and the cost that the plan estimates for them."""
+
+    chains: int
+    joins: int
+    unit: str
+    cost: float
+    alone: Annotated[float, Field(description="Of the joins one by one.")]
+
+
 class CostsAnswer(BaseModel):
     """The cost that the plan estimates, and what was measured since the queries are in force."""
 
@@ -204,6 +215,7 @@ class CostsAnswer(BaseModel):
     total: Annotated[int, Field(description="All trees.")]
     trees: list[TreeAnswer]
     groupings: list[GroupingAnswer]
+    joins: Annotated[ChainsAnswer | None, Field(description="Of the joins, where there are some.")]
 
 
 class ResultsAnswer(BaseModel):

@@ -12,12 +12,12 @@ from weft.io.json_values import rows
 from weft.model.instants import instant
 from weft.model.join import JoinQuery
 from weft.model.query import Query
-from weft.operators.windows.program import Program
-from weft.planning.joins.plan import JoinPlan
-from weft.planning.plan import Plan
+from weft.operators.windows.program import WindowProgram
+from weft.planning.plan import COMPARISONS_UNIT, Plan
 from weft.planning.tree import Tree
 from weft.slicing import SLICERS
 from weft.web.models import (
+    ChainsAnswer,
     CostsAnswer,
     GroupingAnswer,
     Latency,
@@ -28,7 +28,7 @@ from weft.web.models import (
     WorkPart,
     window_words,
 )
-from weft.web.record import Record, VersionWork
+from weft.web.record import Record
 from weft.web.run_service import RunService, Shown
 
 MAX_NAMES = 5
@@ -133,26 +133,26 @@ def costs(served: RunService, offset: int, limit: int) -> CostsAnswer:
     program, plan, work = served.running.program, served.running.plan, served.record.work
     if work.version != program.version:
         work = type(work)(program.version)
-    if isinstance(plan, JoinPlan):
-        return _costs_of_joins(plan, work)
-    assert isinstance(program, Program)
-    estimated = [_answering(plan, tree) for tree in plan.trees]
-    reading = plan.price.reading
+    answering = [_answering(part, tree) for part in plan.stream_plans for tree in part.trees]
+    # Of a plan of joins alone there is one number: what the chains cost.
+    reading = sum(part.price.reading for part in plan.stream_plans) if plan.trees else plan.cost
+    measured = work.partial + sum(work.trees)
     trees = list(enumerate(plan.trees))[offset : offset + limit]
     return CostsAnswer(
         version=program.version,
-        strategy=plan.strategy,
-        unit=f"{plan.price.unit}/s",
+        strategy=plan.strategy if plan.trees or not plan.chains else "chains of sliced joins",
+        unit=plan.unit,
         rate=plan.rate,
         cost=plan.cost,
         alone=plan.alone,
         rows=work.rows,
         seconds=work.seconds,
-        partial=WorkPart.of(reading, reading + sum(estimated), work.partial, work.partial + sum(work.trees)),
+        partial=WorkPart.of(reading, reading + sum(answering), work.partial, measured),
         total=len(plan.trees),
         trees=[
             TreeAnswer(
                 tree=number,
+                stream=tree.stream,
                 node=tree.node,
                 technique=tree.answered_by,
                 queries=len(tree.queries),
@@ -161,34 +161,26 @@ def costs(served: RunService, offset: int, limit: int) -> CostsAnswer:
                 edges=tree.edge_rate,
                 edges_alone=_edges_alone(tree),
                 cost=WorkPart.of(
-                    estimated[number],
-                    reading + sum(estimated),
+                    answering[number],
+                    reading + sum(answering),
                     work.trees[number] if number < len(work.trees) else 0.0,
-                    work.partial + sum(work.trees),
+                    measured,
                 ),
             )
             for number, tree in trees
         ],
-        groupings=_groupings(program)[:limit],
+        groupings=[answer for windows in program.windows for answer in _groupings(windows)][:limit],
+        joins=_chains(plan),
     )
 
 
-def _costs_of_joins(plan: JoinPlan, work: VersionWork) -> CostsAnswer:
-    """Return the estimated cost of the chains of joins; they have no trees."""
-    return CostsAnswer(
-        version=work.version,
-        strategy="chains of sliced joins",
-        unit="comparisons/s",
-        rate=0.0,
-        cost=plan.cost,
-        alone=plan.alone,
-        rows=work.rows,
-        seconds=work.seconds,
-        partial=WorkPart.of(plan.cost, plan.cost, work.partial, work.partial),
-        total=0,
-        trees=[],
-        groupings=[],
-    )
+def _chains(plan: Plan) -> ChainsAnswer | None:
+    """Return the estimated cost of the chains of joins."""
+    if not plan.chains:
+        return None
+    cost, alone = plan.costs[COMPARISONS_UNIT]
+    joins = sum(len(member.answers) for chain in plan.chains for member in chain.members)
+    return ChainsAnswer(chains=len(plan.chains), joins=joins, unit=COMPARISONS_UNIT, cost=cost, alone=alone)
 
 
 def _answering(plan: Plan, tree: Tree) -> float:
@@ -203,7 +195,7 @@ def _edges_alone(tree: Tree) -> float:
     return per_unit if tree.rows else per_unit * 1e6
 
 
-def _groupings(program: Program) -> list[GroupingAnswer]:
+def _groupings(program: WindowProgram) -> list[GroupingAnswer]:
     """Return what is kept for each group-by, and how many queries that serves."""
     answers = []
     for number, grouping in enumerate(program.groupings):

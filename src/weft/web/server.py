@@ -17,10 +17,10 @@ from starlette.types import ASGIApp
 from weft.errors import JobError
 from weft.io.sinks import Sinks
 from weft.io.sinks.latest import DEFAULT_LATEST_ROWS, LatestSink
+from weft.io.sinks.memory import ToMemory
 from weft.jobs.job import Job
 from weft.jobs.launch import RunFailed, make_sink, start
 from weft.jobs.report import Report
-from weft.jobs.sinks import ToMemory
 from weft.model.join import JoinQuery
 from weft.model.query import Query
 from weft.runner.progress import Progress

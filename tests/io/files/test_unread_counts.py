@@ -16,10 +16,9 @@ from weft.io.files import Files
 from weft.jobs import launch
 from weft.jobs.job import parse
 from weft.jobs.report import Report
-from weft.local.join_run import JoinRun
-from weft.local.run import LocalRun
+from weft.local.readers import reader_of
+from weft.local.running import LocalRun
 from weft.operators.lookups.tables import LookupTables
-from weft.operators.windows.compile import compile_plan
 from weft.runner.progress import Progress
 from weft.sinks import MemorySink
 
@@ -80,8 +79,8 @@ def test_files_give_their_bad_rows_and_the_files_left_out(folder: Path) -> None:
     assert [chunk.bad for chunk in Files(folder / "a", format="csv")] == [1]
     parquet = Files(folder / "b", on_bad_file="skip")
     assert [path for chunk in parquet for path in chunk.skipped] == [str(folder / "b" / "2.parquet")]
-    arrivals = parquet.arrivals()
-    chunks = [c for c in (next(arrivals) for _ in range(3)) if c is not None]
+    arrivals = reader_of(parquet, "ts", live=True).reads(lambda: (("ts", "x"), ()), None)
+    chunks = [read.chunk for read in (next(arrivals) for _ in range(3)) if read is not None]
     assert sum(c.table.num_rows for c in chunks) == 1
     assert [path for c in chunks for path in c.skipped] == [str(folder / "b" / "2.parquet")]
 
@@ -89,7 +88,7 @@ def test_files_give_their_bad_rows_and_the_files_left_out(folder: Path) -> None:
 def test_a_run_in_process_counts_bad_rows_and_files_left_out(folder: Path) -> None:
     queries = weft.sql("SELECT count(*) AS n FROM s [RANGE '1 min']")
     files = Files(folder / "a", format="csv")
-    run = LocalRun(compile_plan(weft.plan(queries), files.stream_schema(), "ts"))
+    run = LocalRun(queries, files.stream_schema(), "ts")
     for chunk in files:
         run.step(chunk)
     for chunk in Files(folder / "b", on_bad_file="skip"):
@@ -113,15 +112,15 @@ def test_joins_in_process_tell_of_bad_rows_and_files_left_out(folder: Path) -> N
 
 def test_several_streams_in_process_count_what_their_sources_could_not_read(folder: Path) -> None:
     joins = weft.sql("SELECT a.x FROM a [RANGE '1 min'], b [RANGE '1 min'] WHERE a.x = b.x")
-    run = JoinRun(joins, "ts")
-    for chunk in Files(folder / "a", format="csv"):
+    a, b = Files(folder / "a", format="csv"), Files(folder / "b", on_bad_file="skip")
+    run = LocalRun(joins, {"a": a.stream_schema(), "b": b.stream_schema()}, "ts")
+    for chunk in a:
         run.step({"a": chunk})
-    for chunk in Files(folder / "b", on_bad_file="skip"):
+    for chunk in b:
         run.step({"b": chunk})
     assert run.close()["q1"].num_rows == 1
-    assert (run.bad, run.skipped) == (1, (str(folder / "b" / "2.parquet"),))
-    sources = {"a": Files(folder / "a", format="csv"), "b": Files(folder / "b", on_bad_file="skip")}
-    assert weft.run(joins, sources, time="ts")["q1"].num_rows == 1
+    assert (run.seen.bad, run.skipped) == (1, (str(folder / "b" / "2.parquet"),))
+    assert weft.run(joins, {"a": a, "b": b}, time="ts")["q1"].num_rows == 1
 
 
 def test_bad_rows_of_a_static_table_are_logged(folder: Path, caplog: pytest.LogCaptureFixture) -> None:

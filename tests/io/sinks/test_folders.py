@@ -1,4 +1,4 @@
-"""Sinks: each step replaces what the same step had delivered before, also by an earlier run."""
+"""Folders as sinks: files of a step are its own; a run without a checkpoint begins anew."""
 
 from __future__ import annotations
 

@@ -87,6 +87,20 @@ def test_a_step_made_again_with_other_results_is_sent(broker: Broker) -> None:
     assert sent(broker, "differs") == [("A", 1), ("A", 2)]
 
 
+def test_a_producer_that_was_shut_out_says_who_goes_on(broker: Broker, monkeypatch: Any) -> None:
+    sink = opened(broker, "fenced")
+
+    def refuse(*arguments: Any) -> None:
+        raise sink.kafka.KafkaException(sink.kafka.KafkaError(sink.kafka.KafkaError._FENCED))
+
+    class Fenced:
+        begin_transaction = abort_transaction = refuse
+
+    sink._producer = Fenced()
+    with pytest.raises(JobError, match=r"another run has taken over stream 's': Kafka .* topic 'fenced'"):
+        sink.deliver({"busy": step(("A", 1))}, 1)
+
+
 def test_a_run_without_checkpoint_begins_anew(broker: Broker) -> None:
     for _ in range(2):
         opened(broker, "anew", "run").deliver({"busy": step(("A", 1))}, 1)

@@ -1,10 +1,11 @@
-"""PostgreSQL as a sink, against a real server: steps replaced, rows upserted, nothing doubled or lost."""
+"""PostgreSQL as a sink, against a real server: steps taken once, rows upserted, nothing doubled or lost."""
 
 from __future__ import annotations
 
 import datetime
 import decimal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
@@ -73,8 +74,46 @@ def test_a_step_replaces_what_it_gave_and_leaves_the_others(rows: Any) -> None:
     again.deliver({}, 3)
     found = rows("SELECT symbol, n, mean, weft_step FROM busy ORDER BY weft_step, symbol")
     assert found == [("A", 1, 0.5, 1), (None, 2, 1.0, 1), ("A", 5, 2.5, 2)]
-    again.deliver({}, 2)
+    opened(rows.address).deliver({}, 2)
     assert rows("SELECT count(*) FROM busy") == [(2,)]
+
+
+def test_a_driver_that_slept_overwrites_nothing(rows: Any) -> None:
+    slow, quick = opened(rows.address), opened(rows.address)
+    slow.deliver({"busy": step(("A", 0, 1), ("B", 0, 1))}, 1)
+    quick.deliver({"busy": step(("A", 0, 1), ("B", 0, 1))}, 1)
+    quick.deliver({"busy": step(("A", 0, 2))}, 2)
+    slow.deliver({"busy": step(("A", 0, 1), ("B", 0, 1))}, 1)
+    opened(rows.address, "other").deliver({"busy": step(("B", 0, 9))}, 1)
+    slow.deliver({"busy": step(("A", 0, 2))}, 2)
+    slow.deliver({"busy": step(("A", 0, 1), ("B", 0, 1))}, 1)
+    assert rows("SELECT symbol, n FROM busy ORDER BY 1") == [("A", 2), ("B", 9)]
+    assert rows("SELECT stream, query, step FROM weft_delivered ORDER BY 1") == [
+        ("other", "busy", 1),
+        ("s", "busy", 2),
+    ]
+
+
+def test_two_drivers_at_once_deliver_each_step_once(rows: Any) -> None:
+    schema = pa.schema({"n": pa.int64()})
+    sinks = [PostgresSink(rows.address), PostgresSink(rows.address)]
+    for sink in sinks:
+        sink.open({"pairs": schema, "more": schema}, "s")
+
+    def deliver_all(sink: PostgresSink) -> None:
+        for seq in range(1, 41):
+            numbers = pa.table({"n": [seq, seq]})
+            sink.deliver({"pairs": numbers, "more": numbers}, seq)
+
+    with ThreadPoolExecutor() as pool:
+        assert list(pool.map(deliver_all, sinks)) == [None, None]
+    for name in ("pairs", "more"):
+        assert rows(f"SELECT n FROM {name} ORDER BY 1") == [(seq,) for seq in range(1, 41) for _ in "ab"]
+
+
+def test_a_query_cannot_have_the_table_of_delivered_steps(rows: Any) -> None:
+    with pytest.raises(JobError, match="a query cannot be called 'weft_delivered' here"):
+        PostgresSink(rows.address).open({"weft_delivered": SCHEMA}, "s")
 
 
 def test_a_stream_begun_anew_overwrites_group_by_group_and_window_by_window(rows: Any) -> None:

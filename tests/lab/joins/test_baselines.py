@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.joins.baselines import STRATEGIES, Parts, push_down
+from lab.joins.clock import Clock
 from support.join_cases import CONDITIONS, SCHEMA, SECOND, admitted, batches, join, joins
 from support.join_oracle import as_tuples, oracle, ordered
 from weft.errors import JobError
 from weft.io.files import Chunk
 from weft.model.instants import END_OF_TIME
-from weft.operators.joins.clock import Clock
 from weft.planning.joins.member import Member, member
 
 TIMES = {"a": "ts", "b": "ts"}

@@ -25,7 +25,8 @@ from support.join_cases import (
     watermarks,
 )
 from support.join_oracle import as_tuples, assert_equal, collect, oracle, ordered
-from weft.local.join_run import JoinRun
+from support.join_runs import chains_of, join_run, kept_rows
+from weft.local.running import LocalRun
 from weft.operators.joins import chain, match
 
 
@@ -36,7 +37,7 @@ def test_any_join_equals_all_pairs(data: st.DataObject) -> None:
     lateness = data.draw(st.sampled_from([0, 1, 4, 20]))
     a, b = data.draw(batches(0)), data.draw(batches(100))
     shape = data.draw(st.sampled_from(["mem-opt", "cpu-opt"]))
-    run = JoinRun(queries, "ts", f"{lateness} s", chain=shape)
+    run = join_run(queries, f"{lateness} s", chain=shape)
     results: dict[str, list[Any]] = {q.name: [] for q in queries}
     for step in steps_of(a, b):
         collect(results, run.step(step))
@@ -56,7 +57,7 @@ def test_chains_change_while_they_run(data: st.DataObject) -> None:
     queries = data.draw(joins(condition, most=3))
     lateness = data.draw(st.sampled_from([0, 3])) * SECOND
     a, b = data.draw(batches(0)), data.draw(batches(100))
-    run = JoinRun(queries, "ts", f"{lateness} us")
+    run = join_run(queries, f"{lateness} us")
     lives: dict[str, Life] = {q.name: Life(q, 0) for q in queries}
     results: dict[str, list[Any]] = {q.name: [] for q in queries}
     steps = steps_of(a, b)
@@ -67,8 +68,9 @@ def test_chains_change_while_they_run(data: st.DataObject) -> None:
             if number == 0 or None in (marks[0][number - 1], marks[1][number - 1])
             else min(m[number - 1] for m in marks)
         )
-        for action in data.draw(st.lists(st.sampled_from(["add", "drop", "reshape", "rechain"]), max_size=3)):
-            change(data, run, condition, action, number, released, lives, results)
+        running = [lives[query.name] for query in run.queries()]
+        for action in data.draw(st.lists(st.sampled_from(["add", "drop", "reshape"]), max_size=3)):
+            change(data, run, condition, action, number, released, lives, running)
         collect(results, run.step(step))
     collect(results, run.close())
     rows = [admitted([s[side] for s in steps], lateness) for side in ("a", "b")]
@@ -82,31 +84,30 @@ def test_chains_change_while_they_run(data: st.DataObject) -> None:
 
 def change(
     data: st.DataObject,
-    run: JoinRun,
+    run: LocalRun,
     condition: str,
     action: str,
     number: int,
     released: int | None,
     lives: dict[str, Life],
-    results: dict[str, list[Any]],
+    running: list[Life],
 ) -> None:
+    names = [name for name, life in lives.items() if not life.dropped]
     if action == "add":
         (query,) = data.draw(joins(condition, f"added{len(lives)}_", most=1))
-        running = [lives[name] for name in run.names]
+        # Changes are made with the step, over what runs until then.
         cover = next((life for life in running if covers(life.query, query)), None)
         # Before the first step no chain has begun, and every query is there from the start.
         started = number > 0
         since = (cover.since if cover else number) if started else 0
         lives[query.name] = Life(query, since, released if cover and started else None)
         run.add(query)
-    elif action == "drop" and len(run.names) > 1:
-        name = data.draw(st.sampled_from(run.names))
+    elif action == "drop" and len(names) > 1:
+        name = data.draw(st.sampled_from(names))
         run.drop(name)
         lives[name].dropped, lives[name].last = True, released
-    elif action == "rechain":
-        run.rechain(data.draw(st.sampled_from(["mem-opt", "cpu-opt"])))
     elif action == "reshape":
-        for chain in run.chains:
+        for chain in chains_of(run):
             ends = []
             for ranges in chain.ranges:
                 inner = data.draw(st.sets(st.integers(1, ranges[-1] // SECOND), max_size=3))
@@ -139,12 +140,12 @@ def test_mem_opt_keeps_what_the_longest_window_alone_keeps(selection: str) -> No
         schema=SCHEMA,
     )
     queries = [join(f"q{w}", "a.x = b.x", selection, (w, w)) for w in (5, 10, 20, 60)]
-    every, longest = JoinRun(queries, "ts"), JoinRun(queries[-1:], "ts")
+    every, longest = join_run(queries), join_run(queries[-1:])
     for at in range(0, rows, 30):
         for run in (every, longest):
             run.step({"a": table.slice(at, 30), "b": table.slice(at, 30)})
-        assert every.state_rows == longest.state_rows
-    (chain,) = every.chains
+        assert kept_rows(every) == kept_rows(longest)
+    (chain,) = chains_of(every)
     assert [len(s.ends) for s in chain.sides] == [4, 4]
     assert len(chain.sides[1]) == 4 * 60  # four rows a second for sixty seconds
 
@@ -163,9 +164,9 @@ def test_rows_live_as_long_as_a_query_that_selects_them() -> None:
         SELECT a.x FROM a [RANGE '5 s'], b [RANGE '5 s'] WHERE a.x = b.x;
         -- name: long
         SELECT a.x FROM a [RANGE '60 s'], b [RANGE '60 s'] WHERE a.x = b.x AND a.x = 3""")
-    run = JoinRun(queries, "ts")
+    run = join_run(queries, streams={"a": table, "b": table})
     run.step({"a": table, "b": table})
-    (chain,) = run.chains
+    (chain,) = chains_of(run)
     assert [s.sizes for s in chain.sides] == [[20, 55], [20, 220]]
     chain.reshape([[60 * SECOND], [60 * SECOND]])
     assert [s.sizes for s in chain.sides] == [[75], [240]]
@@ -183,9 +184,9 @@ def test_rows_of_a_slice_can_be_a_file() -> None:
 
     table = pa.table({"ts": pa.array([0, SECOND], pa.timestamp("us")), "k": ["p", "q"]})
     queries = weft.sql("SELECT a.k FROM a [RANGE '9 s'], b [RANGE '9 s'] WHERE a.k = b.k")
-    run = JoinRun(queries, "ts")
+    run = join_run(queries, streams={"a": table, "b": table})
     run.step({"a": table, "b": table})
-    (kept,) = run.chains[0].sides[0].runs[0]
+    (kept,) = chains_of(run)[0].sides[0].runs[0]
     again = JoinRows.from_batch(kept.rows.to_batch())
     assert again.table.equals(kept.rows.table)
     assert again.values.tolist() == kept.rows.values.tolist()

@@ -362,8 +362,7 @@ def test_keys_that_cannot_be_computed_are_counted_and_meet_nothing() -> None:
         "LEFT JOIN u ON CAST(symbol AS bigint) = u.k WHERE w IS NULL"
     )
     table = pa.table({"k": [1], "w": [2]})
-    program = compile_plan(weft.plan(queries), TRADES.schema, "ts", tables={"u": table.schema})
-    run = weft.LocalRun(program, tables={"u": table})
+    run = weft.LocalRun(queries, TRADES.schema, "ts", tables={"u": table})
     run.step(TRADES)
     assert run.close()["q1"]["n"].to_pylist() == [5]
     assert run.seen.bad == 4
@@ -460,7 +459,7 @@ def test_a_table_that_is_not_given() -> None:
         weft.plan(weft.sql(BY_SECTOR)), TRADES.schema, "ts", tables={"close": CLOSE.schema}
     )
     with pytest.raises(JobError, match="no table 'close' is given"):
-        weft.LocalRun(program).step(TRADES)
+        LookupTables().refresh(program.lookups)
 
 
 @pytest.mark.parametrize(
@@ -506,10 +505,8 @@ class Moves:
     """A run in this process, and the answers so far."""
 
     def __init__(self, source: Any) -> None:
-        tables, queries = LookupTables({"close": source}), weft.sql(MOVES)
-        schemas = tables.schemas(queries)
-        program = compile_plan(weft.plan(queries), TRADES.schema, "ts", tables=schemas)
-        self.run = weft.LocalRun(program, threads=1, tables=tables)
+        queries = weft.sql(MOVES)
+        self.run = weft.LocalRun(queries, TRADES.schema, "ts", threads=1, tables={"close": source})
         self.minute = 0
 
     def next(self) -> float:
@@ -544,15 +541,14 @@ def test_keys_of_another_type() -> None:
     queries = weft.sql(
         "SELECT sum(w) AS w FROM t [RANGE '10 min'] LEFT JOIN u ON CAST(price AS bigint) = u.k"
     )
-    program = compile_plan(
-        weft.plan(queries), TRADES.schema, "ts", tables={"u": pa.schema({"k": pa.int32(), "w": pa.int64()})}
-    )
-    run = weft.LocalRun(program, tables={"u": pa.table({"k": [10.0, 11.0], "w": [1, 2]})})
+    given = pa.table({"k": pa.array([1], pa.int32()), "w": [1]})
+    run = weft.LocalRun(queries, TRADES.schema, "ts", tables={"u": given})
+    run.replace_table("u", pa.table({"k": [10.0, 11.0], "w": [1, 2]}))
     run.step(TRADES)
     assert run.close()["q1"]["w"].to_pylist() == [3], "doubles that are whole numbers are taken as such"
     for keys in (["10"], [10.5], [True]):
         with pytest.raises(JobError, match=r"the column 'k' is \w+ now, and was int64"):
-            weft.LocalRun(program, tables={"u": pa.table({"k": keys, "w": [1]})}).step(TRADES)
+            run.replace_table("u", pa.table({"k": keys, "w": [1]}))
 
 
 def test_a_function_is_called_before_each_batch() -> None:
@@ -594,14 +590,20 @@ def test_files_that_stay_are_not_read_again(tmp_path: Path) -> None:
     queries = weft.sql(MOVES)
     tables = LookupTables({"close": path})
     program = compile_plan(weft.plan(queries), TRADES.schema, "ts", tables=tables.schemas(queries))
-    first = tables.lookups(program).indexes
-    assert tables.lookups(program).indexes == first
-    version = tables.versions(program)["close"].id
+
+    def indexes() -> tuple[Any, ...]:
+        tables.refresh(program.lookups)
+        return tables.lookups(program.lookups).indexes
+
+    first = indexes()
+    assert indexes() == first
+    version = tables.versions(program.lookups)["close"].id
     os.utime(path, (1, 1))
-    assert tables.lookups(program).indexes == first, "the same rows are the same version"
-    assert tables.versions(program)["close"].id == version
+    assert indexes() == first, "the same rows are the same version"
+    assert tables.versions(program.lookups)["close"].id == version
     pq.write_table(with_prices(91.0), path)
-    assert tables.lookups(program).indexes != first
+    assert tables.lookups(program.lookups).indexes == first, "until they are asked for anew"
+    assert indexes() != first
 
 
 def test_nan_and_zero_are_keys() -> None:

@@ -21,7 +21,7 @@ from weft.operators.windows.carry_over import WindowCarryOver
 from weft.operators.windows.compile import compile_plan
 from weft.operators.windows.layout import WindowLayout
 from weft.operators.windows.prepare import partial
-from weft.operators.windows.program import Program
+from weft.operators.windows.program import WindowProgram
 from weft.operators.windows.state import State
 
 SCHEMA = pa.schema({"ts": pa.timestamp("us"), "k": pa.string(), "x": pa.int64(), "y": pa.float64()})
@@ -45,7 +45,7 @@ QUERIES = [
 ]
 
 
-def program(queries: Sequence[Query], version: int = 1) -> Program:
+def program(queries: Sequence[Query], version: int = 1) -> WindowProgram:
     return compile_plan(weft.plan(queries), SCHEMA, "ts", version=version)
 
 
@@ -58,12 +58,12 @@ def table(rows: int = 60) -> pa.Table:
     )
 
 
-def state_of(made: Program, watermark: int | None) -> State:
+def state_of(made: WindowProgram, watermark: int | None) -> State:
     state, _ = final(State(made), partial(table(), made, None).pieces, watermark, made)
     return state
 
 
-def answers(state: State, made: Program) -> dict[str, list[str]]:
+def answers(state: State, made: WindowProgram) -> dict[str, list[str]]:
     return {n: sorted(map(repr, t.to_pylist())) for n, t in final(state, [], END_OF_TIME, made)[1].items()}
 
 

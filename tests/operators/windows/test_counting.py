@@ -12,14 +12,14 @@ import pytest
 import weft
 from weft.errors import QueryError
 from weft.model.window import Window
-from weft.operators.windows.answer import final
+from weft.operators.contract import ArrivedRows
 from weft.operators.windows.compile import compile_plan
-from weft.operators.windows.prepare import partial
 from weft.operators.windows.program import Axis
-from weft.operators.windows.state import State, merge_pieces
+from weft.operators.windows.stage import WindowsStage
+from weft.operators.windows.state import State
 from weft.planning.plan import Plan
-from weft.store.layers import add_layer, rebuild
-from weft.store.manifest import Layer
+from weft.store.log import StateLayer
+from weft.store.stage_layers import Attempt, add_layer, load
 
 START = datetime.datetime(2024, 1, 1)
 
@@ -78,7 +78,7 @@ def test_rows_come_in_order_of_time_and_then_of_arrival() -> None:
 def test_a_row_waits_for_the_watermark_and_is_late_after_it() -> None:
     queries = weft.sql("-- name: q\nSELECT sum(x) AS s FROM t [ROWS 1]")
     first, second = table((1, "a", 1), (4, "a", 4)), table((2, "a", 2), (3, "a", 3), (9, "a", 9))
-    run = weft.local.run.LocalRun(compile_plan(weft.plan(queries), first.schema, "ts"), lateness=1_000_000)
+    run = weft.LocalRun(queries, first.schema, "ts", "1 s")
     assert values(run.step(first)["q"], "s") == [(1,)]  # the watermark is at 3 s
     assert values(run.step(second)["q"], "s") == [(3,), (4,)]
     assert run.seen.late == 1
@@ -121,24 +121,21 @@ def test_any_technique_that_fits_answers_them(technique: str) -> None:
 def test_layers_hold_what_a_restart_needs_and_no_more(tmp_path: Path) -> None:
     queries = weft.sql("SELECT k, sum(x) AS s, count(*) AS n FROM t [ROWS 10 SLIDE 4] WHERE x > 3 GROUP BY k")
     batches = [table(*((5 * b + i % 7, "abc"[i % 3], i) for i in range(12))) for b in range(60)]
-    program = compile_plan(weft.plan(queries), batches[0].schema, "ts")
+    stage = WindowsStage("windows:", "", compile_plan(weft.plan(queries), batches[0].schema, "ts"))
     (expected,) = weft.run(queries, batches, time="ts", lateness="10 s").values()
-    place, layers, found, sizes = str(tmp_path), tuple[Layer, ...](), [], []
-    watermark: int | None = None
+    place, layers, found, sizes = str(tmp_path), tuple[StateLayer, ...](), [], []
+    marks: dict[str, int | None] = {"": None}
     for seq, batch in enumerate(batches, 1):
-        state = rebuild(place, layers, 0, watermark, program)
-        made = partial(batch, program, watermark)
-        pieces = merge_pieces(made.pieces, program)
+        state = load(place, stage, 0, 1, layers, marks)
+        made = stage.prepare("", ArrivedRows(batch), marks, 1)
         assert made.seen.max_time is not None
-        watermark = max(watermark or 0, made.seen.max_time - 10_000_000)
-        state, results = final(state, pieces, watermark, program)
-        layers = add_layer(
-            place, layers, [*pieces, *state.counted_pieces], state, (seq, f"t{seq}"), watermark, program
-        )
-        found += results.values()
+        marks = {"": max(marks[""] or 0, made.seen.max_time - 10_000_000)}
+        stepped = state.step(made.pieces, marks)
+        layers = add_layer(place, stage, state, stepped.fresh, layers, Attempt(seq, f"t{seq}"), marks)
+        found += stepped.answers.values()
         sizes.append(sum(layer.rows for layer in layers))
-    state = rebuild(place, layers, 0, watermark, program)
-    found += final(state, [], 2**62, program)[1].values()
+    state = load(place, stage, 0, 1, layers, marks)
+    found += state.step((), {"": 2**62}).answers.values()
     names = ("k", "window_start", "s", "n")
     assert sorted(values(pa.concat_tables(found), *names)) == sorted(values(expected, *names))
     assert max(sizes[30:]) <= 1.5 * max(sizes[15:30]), "the slice store stays small"

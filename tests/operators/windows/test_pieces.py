@@ -30,7 +30,7 @@ def rows(first: int, keys: str) -> pa.Table:
 
 def pieces_of(
     batches: list[pa.Table], buckets: int
-) -> tuple[weft.operators.windows.program.Program, list[Piece]]:
+) -> tuple[weft.operators.windows.program.WindowProgram, list[Piece]]:
     plan = weft.plan(weft.sql(TEXT))
     program = compile_plan(plan, batches[0].schema, "ts", buckets=buckets)
     return program, [p for batch in batches for p in partial(batch, program, None, buckets).pieces]

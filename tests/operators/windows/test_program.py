@@ -9,7 +9,7 @@ import weft
 from weft.errors import QueryError
 from weft.final import TECHNIQUES
 from weft.operators.windows.compile import compile_plan
-from weft.operators.windows.program import Program
+from weft.operators.windows.program import WindowProgram
 from weft.planning.cost.omega import find_omega
 
 SCHEMA = pa.schema(
@@ -23,7 +23,7 @@ SCHEMA = pa.schema(
 )
 
 
-def ready(text: str, **options: str) -> Program:
+def ready(text: str, **options: str) -> WindowProgram:
     return compile_plan(weft.plan(weft.sql(text), **options), SCHEMA, "ts")  # type: ignore[arg-type]
 
 

@@ -50,8 +50,7 @@ def test_batches_may_differ_in_what_they_share(data: st.DataObject, case: Case) 
         expected = oracle.answer(case.queries, case.rows, TIME, SQL_TYPES)
     except oracle.Overflow:
         return
-    plan = weft.plan(case.queries)
-    run = weft.LocalRun(compile_plan(plan, case.table.schema, TIME), lateness=2**60, threads=1)
+    run = weft.LocalRun(case.queries, case.table.schema, TIME, "10000 days", threads=1)
     found: dict[str, list[pa.Table]] = {q.name: [] for q in case.queries}
     for part in (case.table.slice(0, cut), case.table.slice(cut)):
         with forced(data.draw(st.sampled_from(WAYS), "way")):
@@ -190,7 +189,7 @@ def test_families_are_trees_that_have_predicates_in_common() -> None:
 def test_a_step_says_what_it_shared() -> None:
     queries = random_queries(5, 1)
     table = trades(100)
-    run = weft.LocalRun(compile_plan(weft.plan(queries), table.schema, "ts"), threads=1)
+    run = weft.LocalRun(queries, table.schema, "ts", threads=1)
     run.step(table)
     assert sum(c.predicates for c in run.choices) >= 5
     assert all(str(c).startswith("by ") for c in run.choices)

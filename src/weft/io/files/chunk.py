@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Any
 
 import pyarrow as pa
 
@@ -29,7 +30,8 @@ class Chunk:
 
     ``origins`` says of how many rows, one after the other, which partition they are, where a stream has
     several; ``unread`` are partitions that have more rows, which are read next. ``mark`` is a time before
-    which no row is still unread (in microseconds; END_OF_TIME: nothing is unread; None: not known).
+    which no row is still unread (in microseconds; END_OF_TIME: nothing is unread; None: not known). ``place``
+    is where reading goes on after the last row: the number of the partition's next row, or a ``FilePlace``.
     """
 
     table: pa.Table
@@ -39,6 +41,7 @@ class Chunk:
     origins: Origins = ()
     unread: frozenset[str] = frozenset()
     mark: int | None = None
+    place: Any = None
 
     def cut(self, rows: int) -> Iterator[tuple[pa.Table, Origins]]:
         """Yield tables of so many rows each, with their partitions.
@@ -59,7 +62,7 @@ class Chunk:
 
 
 def regroup(chunks: Iterable[Chunk], rows: int = CHUNK_ROWS) -> Iterator[Chunk]:
-    """Yield the same rows in chunks of about so many rows.
+    """Yield the same rows in chunks of about so many rows, all in the same columns.
 
     >>> small = [Chunk(pa.table({"x": [i]}), bad=i) for i in range(3)]
     >>> [(c.table.num_rows, c.bad) for c in regroup(small, rows=2)]
@@ -67,6 +70,9 @@ def regroup(chunks: Iterable[Chunk], rows: int = CHUNK_ROWS) -> Iterator[Chunk]:
     """
     waiting: list[Chunk] = []
     for chunk in chunks:
+        if waiting and waiting[-1].table.schema != chunk.table.schema:
+            yield _merge(waiting)
+            waiting = []
         waiting.append(chunk)
         row_count = sum(c.table.num_rows for c in waiting)
         if row_count >= rows or sum(c.table.nbytes for c in waiting) >= MAX_CHUNK_BYTES:
@@ -89,6 +95,7 @@ def _merge(chunks: list[Chunk]) -> Chunk:
         tuple(origin for c in chunks for origin in c.origins),
         chunks[-1].unread,
         chunks[-1].mark,
+        chunks[-1].place,
     )
 
 

@@ -44,6 +44,16 @@ def age(file: ListedFile) -> tuple[int, str]:
     return (file.changed or 0) // 1_000_000, file.path
 
 
+def find_file(path: str) -> ListedFile | None:
+    """Return a file of a listing as it is now; None where it is gone."""
+    system, name = resolve(path)
+    try:
+        info = system.get_file_info(name)
+    except OSError as error:
+        raise JobError(f"cannot look at '{path}': {error}") from error
+    return ListedFile(path, info.size, info.mtime_ns) if info.type == fs.FileType.File else None
+
+
 def each_once(files: Sequence[ListedFile], place: str) -> list[ListedFile]:
     """Return files that were listed elsewhere, without the further names of those with several."""
     system, path = resolve(place)

@@ -47,6 +47,7 @@ def find_splits(listed: ListedFile, time: str | None = None) -> list[FileSplit]:
                 group.total_byte_size,
                 (i,),
                 () if time is None else (None if scale is None else _least(group.column(places[0]), scale),),
+                (group.num_rows,),
             )
             for i, group in groups
             if group.num_rows

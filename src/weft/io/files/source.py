@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import islice
+from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -22,8 +23,20 @@ from weft.io.filesystem import uri
 
 FORMATS = ("parquet", "csv", "json")
 READ_ERRORS = (OSError, pa.ArrowException, JobError, UnicodeDecodeError)
+Columns: TypeAlias = Callable[[], tuple[Sequence[str], Sequence[str]]]
+"""The columns to read from now on, and those of them that are best read as dictionaries."""
 MIN_TASK_BYTES = 4 << 20
 """Bytes below which a task of its own is not worth its start."""
+
+
+class FilePlace(NamedTuple):
+    """A place in a list of files: the number of a file, and how many of its rows come before."""
+
+    file: int
+    rows: int = 0
+
+
+FIRST_PLACE = FilePlace(0)
 
 
 @dataclass(frozen=True)
@@ -31,7 +44,8 @@ class Files:
     """Files read with pyarrow, in the very task that aggregates them.
 
     ``path`` is a folder (with all below it), a glob, a file, or a list of those; names that begin with ``_``
-    or ``.`` are left out, as Spark does. Files are taken in the order of their last change, then of names.
+    or ``.`` are left out, as Spark does. Files are taken in the order of their last change, then of names,
+    each name once: a stream does not read a file again that was changed after it was taken.
     ``schema`` maps columns to types, and is found in the first file where it is not given. ``on_bad_file``
     says whether a file that cannot be read stops the run (``fail``) or is left out and reported (``skip``).
     ``delimiter``, ``header`` and ``quote`` are for CSV.
@@ -77,12 +91,8 @@ class Files:
 
         With the column of event times, ``time``, chunks say what is unread, as far as files have statistics.
         """
-        available = self.stream_schema()
-        for name in columns:
-            if available.names.count(name) > 1:
-                raise JobError(f"'{self}' has several columns '{name}'; name them apart")
-        schema = pa.schema([available.field(name) for name in columns])
-        return self._read_here(self.find(), schema, keys, time)
+        self._schema_with(columns)
+        return self.read_listing(self.find(), lambda: (columns, keys), time)
 
     def arrivals(self) -> Iterator[Chunk | None]:
         """Yield the rows of files as they come, and None whenever all that have come were read.
@@ -96,32 +106,63 @@ class Files:
         >>> next(arrivals).table.column("n").to_pylist()
         [1]
         """
-        schema, taken = self.stream_schema(), set[str]()
+        names, taken = self.stream_schema().names, set[str]()
         while True:
             present = (f for f in list_files(self.places) if f.size > 0 and f.path not in taken)
             new = list(islice(present, self.max_files_per_batch))
             taken |= {f.path for f in new}
-            yield from self._read_here(new, schema)
+            yield from self.read_listing(new, lambda: (names, ()))
             if not new:
                 yield None
 
-    def _read_here(
+    def read_listing(
         self,
-        files: Iterable[ListedFile],
-        schema: pa.Schema,
-        keys: Sequence[str] = (),
+        files: Sequence[ListedFile],
+        columns: Columns,
         time: str | None = None,
+        start: FilePlace = FIRST_PLACE,
     ) -> Iterator[Chunk]:
-        parts, skipped = self._splits(files, time)
-        if skipped:
-            yield Chunk(schema.empty_table(), skipped=tuple(skipped))
+        """Yield the rows of files, in their order, from a place on; each chunk has the place after it.
+
+        Columns may change on the way. With ``time``, chunks say what is unread of these files.
+        """
+        parts, skipped = self._splits(files[start.file :], time)
         splits = join_row_groups(parts)
+        numbers = {file.path: number for number, file in enumerate(files)}
+        starts = [FilePlace(numbers[split.path]) for split in splits] + [FilePlace(len(files))]
+        if start.rows and splits and starts[0].file == start.file:
+            starts[0] = start
+        if skipped:
+            empty = self._schema_with(columns()[0]).empty_table()
+            yield Chunk(empty, skipped=tuple(skipped), place=starts[0])
         marks = marks_before([least_of(split.least or (None,)) for split in splits])
         yield from regroup(
-            replace(chunk, mark=least_of((chunk.mark, after)))
-            for split, after in zip(splits, marks)
-            for chunk in self._read_split(split, schema, keys)
+            replace(chunk, mark=least_of((chunk.mark, mark)))
+            for split, mark, own, following in zip(splits, marks, starts, starts[1:])
+            for chunk in _with_places(self._read_on(split, columns, own.rows), split, own, following)
         )
+
+    def _read_on(self, split: FileSplit, columns: Columns, done: int) -> Iterator[Chunk]:
+        """Yield the rows of a file after the first ``done``, opened again where columns have changed."""
+        while True:
+            selection = columns()
+            rest, skip = split.after(done)
+            schema = self._schema_with(selection[0])
+            for chunk in _without_first(self._read_split(rest, schema, selection[1]), skip):
+                yield chunk
+                done += chunk.table.num_rows
+                if columns() != selection:
+                    break
+            else:
+                return
+
+    def _schema_with(self, columns: Sequence[str]) -> pa.Schema:
+        """Return the schema of these columns; JobError where one is there several times."""
+        available = self.stream_schema()
+        for name in columns:
+            if available.names.count(name) > 1:
+                raise JobError(f"'{self}' has several columns '{name}'; name them apart")
+        return pa.schema([available.field(name) for name in columns])
 
     def find(self) -> list[ListedFile]:
         """Return the files that are there now, oldest first, then by name; JobError where there are none."""
@@ -227,3 +268,33 @@ class Files:
                 f"file '{path}' cannot be read as {self.format}: {error}; "
                 "repair or remove it, or leave such files out with on_bad_file='skip'"
             ) from error
+
+
+def _with_places(
+    chunks: Iterable[Chunk], split: FileSplit, start: FilePlace, following: FilePlace
+) -> Iterator[Chunk]:
+    """Yield the chunks of a file, each with the place after it; after its last one that is ``following``.
+
+    A Parquet file knows how many rows it has. Chunks of text, which are small, are held until the next one.
+    """
+    rows, total, last = start.rows, sum(split.rows), None
+    for chunk in chunks:
+        rows += chunk.table.num_rows
+        if last is not None:
+            yield last
+        last = replace(chunk, place=start._replace(rows=rows))
+        if rows < total and not chunk.skipped:
+            yield last
+            last = None
+    if last is not None:
+        yield replace(last, place=following)
+
+
+def _without_first(chunks: Iterator[Chunk], rows: int) -> Iterator[Chunk]:
+    """Yield chunks without so many rows at their beginning."""
+    while rows and (chunk := next(chunks, None)) is not None:
+        rows -= chunk.table.num_rows
+        if rows < 0 or chunk.skipped:
+            yield replace(chunk, table=chunk.table.slice(chunk.table.num_rows + rows))
+            rows = 0
+    yield from chunks

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 MAX_TASK_BYTES = 1 << 30
 """Bytes that one task reads at most, where files or row groups allow."""
@@ -22,13 +22,32 @@ class ListedFile:
 class FileSplit:
     """A file, or some of the row groups of a Parquet file; ``weight`` in bytes.
 
-    ``least`` has the least event time of each row group in microseconds, None where it is not known.
+    ``least`` has the least event time of each row group in microseconds, None where it is not known;
+    ``rows`` has their rows.
     """
 
     path: str
     weight: int
     row_groups: tuple[int, ...] | None = None
     least: tuple[int | None, ...] = ()
+    rows: tuple[int, ...] = ()
+
+    def after(self, rows: int) -> tuple[FileSplit, int]:
+        """Return the split without the row groups that lie in its first rows, and how many of these are left.
+
+        >>> FileSplit("a", 9, (0, 1), (7, 8), (10, 20)).after(12)
+        (FileSplit(path='a', weight=9, row_groups=(1,), least=(8,), rows=(20,)), 2)
+        """
+        groups = 0
+        while groups < len(self.rows) and self.rows[groups] <= rows:
+            rows -= self.rows[groups]
+            groups += 1
+        if not groups or self.row_groups is None:
+            return self, rows
+        rest = replace(
+            self, row_groups=self.row_groups[groups:], least=self.least[groups:], rows=self.rows[groups:]
+        )
+        return rest, rows
 
 
 def balance(splits: Sequence[FileSplit], tasks: int, least: int) -> list[list[FileSplit]]:
@@ -70,6 +89,7 @@ def join_row_groups(splits: Sequence[FileSplit]) -> list[FileSplit]:
                 last.weight + split.weight,
                 (*last.row_groups, *split.row_groups),
                 (*last.least, *split.least),
+                (*last.rows, *split.rows),
             )
         else:
             merged.append(split)

@@ -139,7 +139,8 @@ class Kafka(Ranged):
             for span in ranges:
                 for batch in client.messages(reader, self.topic, self._present(reader, span)):
                     chunk = self._checked(decode(batch, self.format, schema, facts))
-                    yield replace(chunk, origins=((span.partition, chunk.table.num_rows),))
+                    origins = ((span.partition, chunk.table.num_rows),)
+                    yield replace(chunk, origins=origins, place=batch[-1].offset() + 1)
 
     def _present(self, reader: object, span: Range) -> Range:
         """Return the part of a range that is still there, where what is lost is to be left out."""

@@ -1,13 +1,15 @@
 """Sinks: where results go. The same ones serve the in-process runner and Spark.
 
-A sink takes the results of one step of a stream at a time. A step that is delivered again, after a crash
-say, must replace what it delivered before: that makes the whole exactly once. Steps are numbered by
-``seq``; ``stream`` names the stream, and stays the same for all runs over one checkpoint.
+A sink takes the results of one step of a stream at a time, once the step is committed. Steps are numbered
+by ``seq``, and no number is used twice; ``stream`` names the stream, and stays the same for all runs over one
+checkpoint. A step may be delivered again at any time, with exactly the same results, also by a driver that
+slept while another went on: that must change nothing, and must never touch what another step gave. Together
+this makes the whole exactly once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from fnmatch import fnmatchcase
 from typing import Any, Protocol, runtime_checkable
@@ -15,6 +17,9 @@ from typing import Any, Protocol, runtime_checkable
 import pyarrow as pa
 
 from weft.errors import JobError
+
+NO_CHECKPOINT = "run"
+"""The name of the stream of a run without a checkpoint, which begins anew each time."""
 
 
 @runtime_checkable
@@ -27,7 +32,8 @@ class Sink(Protocol):
         ...
 
     def deliver(self, results: Mapping[str, pa.Table], seq: int) -> None:
-        """Take the results of a step (of those queries that have any), replacing what it gave before."""
+        """Take the results of a step (of those queries that have any); a step that was taken before, in
+        whatever order, changes nothing."""
         ...
 
     def close(self) -> None:
@@ -44,74 +50,20 @@ class CheckingSink(Protocol):
         ...
 
 
-class MemorySink:
-    """All results, in the memory of this process.
+@runtime_checkable
+class RewindingSink(Protocol):
+    """A sink that can take back steps."""
 
-    >>> sink = MemorySink()
-    >>> sink.deliver({"q": pa.table({"n": [1]})}, seq=1)
-    >>> sink.deliver({"q": pa.table({"n": [2]})}, seq=1)
-    >>> sink.tables["q"].column("n").to_pylist()
-    [2]
-    """
-
-    def __init__(self) -> None:
-        self.steps: dict[int, dict[str, pa.Table]] = {}
-        self._schemas: dict[str, pa.Schema] = {}
-
-    def open(self, schemas: Mapping[str, pa.Schema], stream: str) -> None:
-        """Remember the queries, so that those without results have an empty table."""
-        self.check({n: s for n, s in schemas.items() if self._schemas.get(n) != s})
-        self._schemas = {**self._schemas, **schemas}
-
-    def check(self, schemas: Mapping[str, pa.Schema]) -> None:
-        """Refuse columns that do not go together with the results there are."""
-        for name, schema in schemas.items():
-            if any(name in step and step[name].schema != schema for step in list(self.steps.values())):
-                raise other_columns(name)
-
-    def deliver(self, results: Mapping[str, pa.Table], seq: int) -> None:
-        """Keep the step's results."""
-        self.steps[seq] = dict(results)
-
-    def close(self) -> None:
-        """Nothing to do: the results stay."""
-
-    @property
-    def tables(self) -> dict[str, pa.Table]:
-        """All results so far, by query."""
-        parts = {name: [schema.empty_table()] for name, schema in self._schemas.items()}
-        for seq in sorted(self.steps):
-            for name, table in self.steps[seq].items():
-                parts.setdefault(name, []).append(table)
-        return {name: pa.concat_tables(tables).combine_chunks() for name, tables in parts.items()}
-
-
-class FunctionSink:
-    """A function, called with each step's results as Arrow tables and the step's number.
-
-    >>> seen = []
-    >>> FunctionSink(lambda results, seq: seen.append((seq, list(results)))).deliver({"q": None}, 3)
-    >>> seen
-    [(3, ['q'])]
-    """
-
-    def __init__(self, function: Callable[[dict[str, pa.Table], int], Any]) -> None:
-        self.function = function
-
-    def open(self, schemas: Mapping[str, pa.Schema], stream: str) -> None:
-        """Nothing to do."""
-
-    def deliver(self, results: Mapping[str, pa.Table], seq: int) -> None:
-        """Call the function."""
-        self.function(dict(results), seq)
-
-    def close(self) -> None:
-        """Nothing to do."""
+    def rewind(self, after: int) -> None:
+        """Remove what the sink has of this stream's steps after this one; called between ``open`` and the
+        first ``deliver`` of a run whose checkpoint was set back."""
+        ...
 
 
 class Sinks:
     """Several sinks as one; a step counts as delivered when each has taken it, in this order.
 
+    >>> from weft.io.sinks.memory import MemorySink
     >>> one, other = MemorySink(), MemorySink()
     >>> Sinks(one, other).deliver({"q": pa.table({"n": [1]})}, seq=1)
     >>> one.tables == other.tables
@@ -137,6 +89,12 @@ class Sinks:
         for sink in self.sinks:
             sink.deliver(results, seq)
 
+    def rewind(self, after: int) -> None:
+        """Take back later steps from those that can."""
+        for sink in self.sinks:
+            if isinstance(sink, RewindingSink):
+                sink.rewind(after)
+
     def close(self) -> None:
         """Close each, also where one cannot be closed."""
         with ExitStack() as closing:
@@ -147,6 +105,7 @@ class Sinks:
 class Only:
     """A sink for some of the queries: those whose names are among these, or match one such as ``alert_*``.
 
+    >>> from weft.io.sinks.memory import MemorySink
     >>> sink = MemorySink()
     >>> Only(sink, ["alert_*"]).deliver({"alert_high": pa.table({"n": [1]}), "mean": pa.table({"n": [2]})}, 1)
     >>> list(sink.tables)
@@ -166,8 +125,13 @@ class Only:
             self.sink.check(self._chosen(schemas))
 
     def deliver(self, results: Mapping[str, pa.Table], seq: int) -> None:
-        """Hand on the results of the queries chosen; also none, since a step replaces what it gave before."""
+        """Hand on the results of the queries chosen, also where there are none."""
         self.sink.deliver(self._chosen(results), seq)
+
+    def rewind(self, after: int) -> None:
+        """Take back later steps, where the sink can."""
+        if isinstance(self.sink, RewindingSink):
+            self.sink.rewind(after)
 
     def close(self) -> None:
         """Close the sink."""

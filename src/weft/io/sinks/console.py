@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
+from weft.io.kinds import SinkKind
 from weft.model.instants import python_rows
 
 
 class ConsoleSink:
-    """A console on which the first results of each query and step are printed."""
+    """A console on which the first results of each query and step are printed.
+
+    A step that is delivered again is printed again.
+    """
 
     def __init__(self, rows: int = 10, console: Console | None = None) -> None:
         self.rows, self.console = rows, console or Console()
@@ -33,6 +38,20 @@ class ConsoleSink:
 
     def close(self) -> None:
         """Nothing to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToConsole(SinkKind):
+    """The first rows of each query and step, printed; the default."""
+
+    kind: ClassVar[str] = "console"
+
+    rows: int = 10
+    """how many rows"""
+
+    def make(self, console: Console) -> ConsoleSink:
+        """Make the sink."""
+        return ConsoleSink(self.rows, console)
 
 
 def _cell(value: Any) -> str:

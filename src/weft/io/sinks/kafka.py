@@ -1,7 +1,8 @@
 """A Kafka topic as a sink: one JSON message per result, each step in one transaction.
 
 The transaction also holds a message in a second topic that says which step it was and what was in it. A step
-that is delivered again with the same results, as after a crash before it was committed, is not sent again.
+that is delivered again, or after a later one, is not sent again; a run that was replaced is shut out by the
+brokers.
 """
 
 from __future__ import annotations
@@ -9,15 +10,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeAlias
 
 import pyarrow as pa
+from rich.console import Console
 
 from weft.errors import JobError
 from weft.io.json_values import rows as plain_rows
 from weft.io.json_values import to_json
 from weft.io.kafka import client
-from weft.io.sinks.base import key_columns
+from weft.io.kinds import SinkKind
+from weft.io.settings import Options
+from weft.io.sinks.base import NO_CHECKPOINT, key_columns
 from weft.io.sources.ranges import Range
 
 TRANSACTION_TIMEOUT_SECONDS = 60.0
@@ -43,7 +48,7 @@ class KafkaSink:
         self.kafka = client.load()
         self.servers, self.topic, self.steps = servers, topic, steps or f"{topic}.weft-steps"
         self.options = dict(options or {})
-        self._stream = "run"
+        self._stream = NO_CHECKPOINT
         self._keys: dict[str, list[str]] = {}
         self._producer: Any = None
         self._last: tuple[int, str] = (0, "")
@@ -64,7 +69,7 @@ class KafkaSink:
             self._producer = self.kafka.Producer(settings, logger=client.log)
             self._producer.init_transactions(TRANSACTION_TIMEOUT_SECONDS)
         # A run without a checkpoint begins anew, with a step 1 of its own.
-        self._last = (0, "") if stream == "run" else self._find_last()
+        self._last = (0, "") if stream == NO_CHECKPOINT else self._find_last()
 
     def check(self, schemas: Mapping[str, pa.Schema]) -> None:
         """Refuse a column that would take the place of the query's name in a message."""
@@ -76,7 +81,9 @@ class KafkaSink:
                 )
 
     def deliver(self, results: Mapping[str, pa.Table], seq: int) -> None:
-        """Send the step's results, unless they were sent before."""
+        """Send the step's results, unless they or those of a later step were sent before."""
+        if seq < self._last[0]:
+            return
         messages = [m for name, table in results.items() for m in self._messages(name, table)]
         step = (seq, _digest(messages))
         if not messages or step == self._last:
@@ -84,10 +91,22 @@ class KafkaSink:
         with client.translate_kafka_errors(self.servers):
             try:
                 self._transact(messages, step)
-            except BaseException:
+            except BaseException as error:
                 self._abort()
+                if isinstance(error, self.kafka.KafkaException) and self._is_fenced(error.args[0]):
+                    raise self._taken_over() from error
                 raise
         self._last = step
+
+    def rewind(self, after: int) -> None:
+        """Warn: messages cannot be taken back."""
+        if self._last[0] > after:
+            client.log.warning(
+                "topic '%s' keeps what it was sent after step %d of stream %s: messages cannot be taken back",
+                self.topic,
+                after,
+                self._stream,
+            )
 
     def close(self) -> None:
         """Nothing is left to send."""
@@ -105,9 +124,23 @@ class KafkaSink:
             self._produce(self.topic, key, value, note_failure)
         self._produce(self.steps, self._stream, to_json({"step": step[0], "digest": step[1]}), note_failure)
         self._producer.flush(TRANSACTION_TIMEOUT_SECONDS)
+        if any(map(self._is_fenced, failed)):
+            raise self._taken_over()
         if failed:
             raise JobError(f"topic '{self.topic}' cannot take results: {failed[0].str()}")
         self._producer.commit_transaction(TRANSACTION_TIMEOUT_SECONDS)
+
+    def _is_fenced(self, error: Any) -> bool:
+        """Return whether the brokers shut this producer out, since a newer one has its transactional.id."""
+        codes = self.kafka.KafkaError
+        fenced = (codes._FENCED, codes.PRODUCER_FENCED, codes.INVALID_PRODUCER_EPOCH)
+        return isinstance(error, codes) and error.code() in fenced
+
+    def _taken_over(self) -> JobError:
+        return JobError(
+            f"another run has taken over stream '{self._stream}': Kafka at {self.servers} takes no more "
+            f"results of this one in topic '{self.topic}'"
+        )
 
     def _produce(self, topic: str, key: str | None, value: str, on_delivery: Any) -> None:
         while True:
@@ -159,3 +192,23 @@ def _digest(messages: Iterable[Message]) -> str:
     """
     digests = sorted(hashlib.blake2b(f"{k}\0{v}".encode()).digest() for k, v in messages)
     return hashlib.blake2b(b"".join(digests), digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class ToKafka(SinkKind):
+    """A JSON message per result, each step in a transaction."""
+
+    kind: ClassVar[str] = "kafka"
+
+    servers: str
+    """the brokers, `"host:9092,..."`"""
+    topic: str
+    """the topic"""
+    steps: str | None = None
+    """the topic that says which steps were sent. Left out: the topic's name with `.weft-steps`"""
+    options: Options = field(default_factory=lambda: Options({}))
+    """librdkafka's settings: `{ security.protocol = "SSL" }`"""
+
+    def make(self, console: Console) -> KafkaSink:
+        """Make the sink."""
+        return KafkaSink(self.servers, self.topic, steps=self.steps, options=self.options)

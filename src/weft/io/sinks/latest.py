@@ -33,8 +33,6 @@ class _Ring:
     steps: deque[tuple[int, pa.Table]] = field(default_factory=deque)
 
     def put(self, seq: int, table: pa.Table, most: int) -> None:
-        while self.steps and self.steps[-1][0] >= seq:
-            self.steps.pop()
         self.steps.append((seq, table))
         self._merge(most // 8)
         rows = sum(table.num_rows for _, table in self.steps)
@@ -42,7 +40,7 @@ class _Ring:
             rows -= self.steps.popleft()[1].num_rows
 
     def _merge(self, most: int) -> None:
-        """Small steps are brought together, but for the newest, which may be delivered again."""
+        """Bring small steps together, but for the newest."""
         if len(self.steps) < 4:
             return
         (_, older), (seq, newer) = self.steps[-4], self.steps[-3]
@@ -59,6 +57,8 @@ class LatestSink:
     """At least the latest ``rows`` results of each query, with all groups of its latest window, and of
     single groups the latest ``rows`` from when they are first asked for.
 
+    A step that is not newer than all that were delivered was delivered before, and is passed over.
+
     >>> sink = LatestSink(rows=2)
     >>> sink.open({"q": pa.schema({"window_end": pa.int64(), "k": pa.string()})}, stream="run")
     >>> for seq in range(1, 5):
@@ -71,6 +71,7 @@ class LatestSink:
         self.rows = rows
         self.delivered: Counter[str] = Counter()
         self.windows: Counter[str] = Counter()
+        self._last_step = 0
         self._rings: dict[str, _Ring] = {}
         self._followed: OrderedDict[tuple[str, Group], _Ring] = OrderedDict()
         self._lock = threading.Lock()
@@ -91,6 +92,9 @@ class LatestSink:
     def deliver(self, results: Mapping[str, pa.Table], seq: int) -> None:
         """Keep the step's results."""
         with self._lock:
+            if seq <= self._last_step:
+                return
+            self._last_step = seq
             for (name, group), ring in self._followed.items():
                 if name in results and (matches := of_group(results[name], group)).num_rows:
                     ring.put(seq, _latest(matches, self.rows)[0], self.rows)
@@ -100,6 +104,16 @@ class LatestSink:
                     latest, windows = _latest(table, self.rows, MAX_WINDOW_ROWS)
                     self.windows[name] += windows
                     self._rings.setdefault(name, _Ring(table.schema)).put(seq, latest, self.rows)
+
+    def rewind(self, after: int) -> None:
+        """Forget all results where there are later ones: what is still there would be no latest rows."""
+        with self._lock:
+            if self._last_step > after:
+                self.delivered.clear()
+                self.windows.clear()
+                self._followed.clear()
+                for ring in self._rings.values():
+                    ring.steps.clear()
 
     def close(self) -> None:
         """Nothing to do: the results stay."""

@@ -1,29 +1,50 @@
 """PostgreSQL as a sink: a table per query, a transaction per step, rows upserted by group and window.
 
-Two more columns, ``weft_stream`` and ``weft_step``, say which step a row is of: a step that is delivered
-again first takes back what it gave before, in the same transaction.
+Two more columns, ``weft_stream`` and ``weft_step``, say which step a row is of. A table ``weft_delivered``
+has the last step of each stream and query, with a digest of what it gave, and is written in the same
+transaction: a step that is delivered again, or after a later one, is passed over.
 """
 
 from __future__ import annotations
 
-import hashlib
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
 
 import pyarrow as pa
+from rich.console import Console
 
 from weft.errors import JobError
-from weft.io.json_values import plain, to_json
-from weft.io.sinks.base import key_columns, other_columns
-from weft.model.instants import postgres, python_values
+from weft.io.kinds import SinkKind
+from weft.io.settings import Secret
+from weft.io.sinks.base import NO_CHECKPOINT, key_columns, other_columns
+from weft.io.sinks.postgres_columns import (
+    DELIVERED,
+    OWN_COLUMNS,
+    check_columns,
+    column_types,
+    copied_rows,
+    short_name,
+    table_digest,
+)
 
 MAX_TRIES = 4
 """Tries of a step while the server is away; the pauses grow from a second on."""
 MIN_SERVER_VERSION = 150000
-MAX_NAME_BYTES = 63
-OWN_COLUMNS = {"weft_stream": "text", "weft_step": "bigint"}
-SYSTEM_COLUMNS = frozenset(("tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"))
+
+DELIVERED_COLUMNS = {"stream": "text", "query": "text", "step": "bigint", "digest": "text"}
+CLAIM = """
+INSERT INTO {table} AS last (stream, query, step, digest)
+SELECT %s, query, %s, digest FROM unnest(%s::text[], %s::text[]) AS given (query, digest) ORDER BY query
+ON CONFLICT (stream, query) DO UPDATE SET step = EXCLUDED.step, digest = EXCLUDED.digest
+WHERE last.step < EXCLUDED.step OR last.step = EXCLUDED.step AND last.digest <> EXCLUDED.digest
+RETURNING query
+"""
+"""Notes a step, and returns the queries whose results are new; of two runs, one waits for the other's commit.
+
+A last step with other results is one of a checkpoint of format 4: delivered before it was committed.
+"""
 
 T = TypeVar("T")
 
@@ -34,29 +55,32 @@ class PostgresSink:
     ``address`` is as libpq takes it: ``postgresql://user@host/database`` or ``host=... dbname=...``. What it
     leaves out, such as a password, comes from libpq's variables and files (``PGPASSWORD``, ``~/.pgpass``).
     Results with windows in time are upserted by their groups and window, so that a stream begun anew
-    overwrites what it gave before; others are appended.
+    overwrites what it gave before; others are appended. ``<prefix>weft_delivered`` says which step was the
+    last of each stream and query.
     """
 
     def __init__(self, address: str, *, schema: str = "public", prefix: str = "") -> None:
         self.psycopg = _load()
         self.address, self.schema, self.prefix = address, schema, prefix
         self._connection: Any = None
-        self._stream = "run"
+        self._stream = NO_CHECKPOINT
         self._schemas: dict[str, pa.Schema] = {}
+        self._fresh: set[str] = set()
+        """Queries without a delivery since they were opened."""
 
     def open(self, schemas: Mapping[str, pa.Schema], stream: str) -> None:
         """Make the tables that are not there yet."""
         new = {n: s for n, s in schemas.items() if self._schemas.get(n) != s}
         for name, schema in new.items():
-            _check_names(name, schema)
+            check_columns(name, schema)
         self._stream = stream
         self._tried(lambda connection: self._make(connection, new))
-        self._schemas = {**self._schemas, **new}
+        self._schemas, self._fresh = {**self._schemas, **new}, self._fresh | set(new)
 
     def check(self, schemas: Mapping[str, pa.Schema]) -> None:
         """Refuse columns that no table can have, and others than those of the tables that are there."""
         for name, schema in schemas.items():
-            _check_names(name, schema)
+            check_columns(name, schema)
         try:
             with self._connect() as connection:
                 for name, schema in schemas.items():
@@ -65,12 +89,20 @@ class PostgresSink:
             raise self._failed(error) from error
 
     def deliver(self, results: Mapping[str, pa.Table], seq: int) -> None:
-        """Replace what the step gave before by what it gives now."""
-        self._tried(lambda connection: self._replace(connection, results, seq))
+        """Take what the step gives, unless that or a later step is there; whole or not at all."""
+        self._tried(lambda connection: self._take(connection, results, seq))
+        self._fresh = set()
+
+    def rewind(self, after: int) -> None:
+        """Remove the rows of later steps, also of queries that are no longer there.
+
+        What ``weft_delivered`` says stays: a driver that slept cannot bring them back.
+        """
+        self._tried(lambda connection: self._remove_after(connection, after))
 
     def close(self) -> None:
         """Close the connection; another run may begin."""
-        self._schemas = {}
+        self._schemas, self._fresh = {}, set()
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -78,9 +110,12 @@ class PostgresSink:
     def _make(self, connection: Any, schemas: Mapping[str, pa.Schema]) -> None:
         with connection.transaction():
             connection.execute(self._text("CREATE SCHEMA IF NOT EXISTS {}", self._name(self.schema)))
+            last_steps = self._list(DELIVERED_COLUMNS, "{} {} NOT NULL", DELIVERED_COLUMNS)
+            making = "CREATE TABLE IF NOT EXISTS {} ({}, PRIMARY KEY (stream, query))"
+            connection.execute(self._text(making, self._table(DELIVERED), last_steps))
             for name, schema in schemas.items():
                 self._check(connection, name, schema)
-                table, columns = self._table(name), {**_columns(schema), **OWN_COLUMNS}
+                table, columns = self._table(name), {**column_types(schema), **OWN_COLUMNS}
                 described = self._list(columns, "{} " + "{}", columns)
                 connection.execute(self._text("CREATE TABLE IF NOT EXISTS {} ({})", table, described))
                 by_step = self._name(self._index(name, "step"))
@@ -91,28 +126,48 @@ class PostgresSink:
                     unique = "CREATE UNIQUE INDEX IF NOT EXISTS {} ON {} ({}) NULLS NOT DISTINCT"
                     by_key = self._name(self._index(name, "key"))
                     connection.execute(self._text(unique, by_key, table, self._list(keys)))
-                if self._stream == "run":
+                if self._stream == NO_CHECKPOINT:
                     # A run without a checkpoint begins anew.
                     connection.execute(self._text("DELETE FROM {} WHERE weft_stream = 'run'", table))
+                    forget = "DELETE FROM {} WHERE stream = 'run' AND query = %s"
+                    connection.execute(self._text(forget, self._table(DELIVERED)), (name,))
 
-    def _replace(self, connection: Any, results: Mapping[str, pa.Table], seq: int) -> None:
+    def _take(self, connection: Any, results: Mapping[str, pa.Table], seq: int) -> None:
+        digests = {name: table_digest(table) for name, table in results.items() if table.num_rows}
         with connection.transaction():
-            gone = "DELETE FROM {} WHERE weft_stream = %s AND weft_step >= %s"
+            claim = self.psycopg.sql.SQL(CLAIM).format(table=self._table(DELIVERED))
+            values = (self._stream, seq, list(digests), list(digests.values()))
+            new = {name for (name,) in connection.execute(claim, values).fetchall()}
+            made_again = "DELETE FROM {} WHERE weft_stream = %s AND weft_step = %s"
             with connection.pipeline():
-                for name in self._schemas:
-                    connection.execute(self._text(gone, self._table(name)), (self._stream, seq))
-            for name, table in results.items():
-                if table.num_rows:
-                    self._insert(connection, name, table, seq)
+                for name in new | self._fresh - set(digests):
+                    connection.execute(self._text(made_again, self._table(name)), (self._stream, seq))
+            for name in sorted(new):
+                self._insert(connection, name, results[name], seq)
+
+    def _remove_after(self, connection: Any, after: int) -> None:
+        last_steps = self._text(
+            "SELECT query FROM {} WHERE stream = %s AND step > %s", self._table(DELIVERED)
+        )
+        with connection.transaction():
+            delivered = {name for (name,) in connection.execute(last_steps, (self._stream, after)).fetchall()}
+            for name in sorted(delivered | set(self._schemas)):
+                table = self._table(name)
+                there = connection.execute(
+                    "SELECT to_regclass(%s)", (table.as_string(connection),)
+                ).fetchone()
+                if there != (None,):
+                    later = self._text("DELETE FROM {} WHERE weft_stream = %s AND weft_step > %s", table)
+                    connection.execute(later, (self._stream, after))
 
     def _insert(self, connection: Any, name: str, table: pa.Table, seq: int) -> None:
         """Copy the rows beside the table, and from there into it."""
-        target, types = self._table(name), {**_columns(table.schema), **OWN_COLUMNS}
+        target, types = self._table(name), {**column_types(table.schema), **OWN_COLUMNS}
         beside, columns = self._name("weft_rows"), self._list(types)
         connection.execute(self._text("CREATE TEMP TABLE {} (LIKE {}) ON COMMIT DROP", beside, target))
         copying = self._text("COPY {} ({}) FROM STDIN", beside, columns)
         with connection.cursor() as cursor, cursor.copy(copying) as copy:
-            for row in _rows(table):
+            for row in copied_rows(table):
                 copy.write_row((*row, self._stream, seq))
         statement = self._text("INSERT INTO {} ({}) SELECT {} FROM {}", target, columns, columns, beside)
         if keys := key_columns(self._schemas.get(name, table.schema)):
@@ -127,7 +182,7 @@ class PostgresSink:
             "WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
             (self._table(name).as_string(connection),),
         ).fetchall()
-        if columns and dict(columns) != {**_columns(schema), **OWN_COLUMNS}:
+        if columns and dict(columns) != {**column_types(schema), **OWN_COLUMNS}:
             raise other_columns(name)
 
     def _tried(self, work: Callable[[Any], T]) -> T:
@@ -160,10 +215,10 @@ class PostgresSink:
         return JobError(f"PostgreSQL cannot take the results: {' '.join(str(error).split())}")
 
     def _table(self, name: str) -> Any:
-        return self.psycopg.sql.Identifier(self.schema, _short(self.prefix + name))
+        return self.psycopg.sql.Identifier(self.schema, short_name(self.prefix + name))
 
     def _index(self, name: str, purpose: str) -> str:
-        return _short(self.prefix + name, f"_weft_{purpose}")
+        return short_name(self.prefix + name, f"_weft_{purpose}")
 
     def _name(self, name: str) -> Any:
         return self.psycopg.sql.Identifier(name)
@@ -190,75 +245,19 @@ def _load() -> Any:
     return psycopg
 
 
-def _short(name: str, suffix: str = "") -> str:
-    """A name that PostgreSQL does not cut.
+@dataclass(frozen=True, slots=True)
+class ToPostgres(SinkKind):
+    """A table per query in PostgreSQL, upserted by group and window."""
 
-    >>> _short("busy", "_weft_key")
-    'busy_weft_key'
-    >>> len(_short("x" * 100))
-    63
-    """
-    if len((name + suffix).encode()) <= MAX_NAME_BYTES:
-        return name + suffix
-    mark = f"_{hashlib.blake2s(name.encode(), digest_size=4).hexdigest()}{suffix}"
-    return name.encode()[: MAX_NAME_BYTES - len(mark)].decode(errors="ignore") + mark
+    kind: ClassVar[str] = "postgres"
 
+    address: Secret
+    """the database, as libpq takes it: `"postgresql://user@host/database"`"""
+    schema: str = "public"
+    """the schema of the tables, made where it is not there"""
+    prefix: str = ""
+    """what the names of tables begin with"""
 
-def _check_names(query: str, schema: pa.Schema) -> None:
-    """Refuse columns that the sink, or PostgreSQL itself, has of its own, and names that it would cut."""
-    for column in schema.names:
-        if column in OWN_COLUMNS:
-            reason = "which every table of results has for itself"
-        elif column in SYSTEM_COLUMNS:
-            reason = "which every table of PostgreSQL has for itself"
-        elif len(column.encode()) > MAX_NAME_BYTES:
-            reason = f"which has more than {MAX_NAME_BYTES} bytes"
-        elif "\0" in column:
-            reason = "which has a zero byte"
-        else:
-            continue
-        raise JobError(
-            f"query '{query}' has a column '{column[:80]}', {reason}; give it another name with AS"
-        )
-
-
-def _columns(schema: pa.Schema) -> dict[str, str]:
-    """The columns of a table, and their types in PostgreSQL.
-
-    >>> _columns(pa.schema({"n": pa.int64(), "at": pa.timestamp("us", "UTC")}))
-    {'n': 'bigint', 'at': 'timestamp with time zone'}
-    """
-    return {field.name: _type(field.type) for field in schema}
-
-
-def _type(dtype: pa.DataType) -> str:
-    if pa.types.is_dictionary(dtype):
-        return _type(dtype.value_type)
-    if pa.types.is_timestamp(dtype):
-        return f"timestamp with{'' if dtype.tz else 'out'} time zone"
-    if pa.types.is_uint64(dtype) or pa.types.is_decimal(dtype):
-        return "numeric"
-    if pa.types.is_integer(dtype):
-        return {8: "smallint", 16: "smallint", 32: "integer", 64: "bigint"}[dtype.bit_width]
-    if pa.types.is_floating(dtype):
-        return "double precision" if dtype.bit_width == 64 else "real"
-    if pa.types.is_nested(dtype):
-        return "jsonb"
-    for is_kind, name in ((pa.types.is_boolean, "boolean"), (pa.types.is_date, "date"), (_binary, "bytea")):
-        if is_kind(dtype):
-            return name
-    return "text"
-
-
-def _binary(dtype: pa.DataType) -> bool:
-    return bool(pa.types.is_binary(dtype) or pa.types.is_large_binary(dtype))
-
-
-def _rows(table: pa.Table) -> Iterable[tuple[Any, ...]]:
-    """Rows for COPY; values within values as JSON, and text without the zero bytes that no text may have."""
-    written = {"jsonb": lambda v: to_json(plain(v)), "text": lambda v: str(v).replace("\0", "")}
-    columns = []
-    for field, column in zip(table.schema, table.columns):
-        values, write = python_values(column, postgres), written.get(_type(field.type))
-        columns.append([v if v is None else write(v) for v in values] if write else values)
-    return zip(*columns)
+    def make(self, console: Console) -> PostgresSink:
+        """Make the sink."""
+        return PostgresSink(self.address, schema=self.schema, prefix=self.prefix)

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from http.client import HTTPException
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import quote, urlsplit
 
 import pyarrow as pa
+from rich.console import Console
 
 from weft.errors import JobError
 from weft.io.json_values import rows as plain_rows
 from weft.io.json_values import to_json
+from weft.io.kinds import SinkKind
+from weft.io.settings import Duration, Options, Secret
+from weft.io.sinks.base import NO_CHECKPOINT
+
+log = logging.getLogger(__name__)
 
 RETRY_STATUSES = (408, 425, 429, 500, 502, 503, 504)
 """Answers after which it is worth trying again."""
 MAX_PAUSE_SECONDS = 30.0
+TEN_SECONDS = Duration(10_000_000)
 
 
 class WebhookSink:
@@ -48,7 +57,7 @@ class WebhookSink:
             raise JobError("a webhook needs tries and rows of at least 1, and a timeout above 0")
         self.url, self.headers = url, dict(headers or {})
         self.timeout, self.tries, self.rows, self.pause = timeout, tries, rows, pause
-        self._stream = "run"
+        self._stream = NO_CHECKPOINT
         self._shown = f"{parts.scheme}://{parts.hostname}{parts.path}"
         self._opener = urllib.request.build_opener(_NoRedirect)
 
@@ -68,6 +77,15 @@ class WebhookSink:
                     "results": plain_rows(table.slice(at, self.rows)),
                 }
                 self._send(to_json(body).encode(), f"{self._stream}-{seq}-{quote(name)}-{part}")
+
+    def rewind(self, after: int) -> None:
+        """Warn: a request cannot be taken back."""
+        log.warning(
+            "the webhook %s keeps what it was sent after step %d of stream %s: requests cannot be taken back",
+            self._shown,
+            after,
+            self._stream,
+        )
 
     def close(self) -> None:
         """Nothing to do: every request is done."""
@@ -102,3 +120,27 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 def _asked_to_wait(error: urllib.error.HTTPError) -> float:
     given = error.headers.get("Retry-After", "")
     return float(given) if given.isdigit() else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ToWebhook(SinkKind):
+    """Requests that POST results as JSON, for alerts."""
+
+    kind: ClassVar[str] = "webhook"
+
+    url: Secret
+    """the address, with `http://` or `https://`"""
+    headers: Options = field(default_factory=lambda: Options({}))
+    """headers of every request: `{ Authorization = "Bearer ${ALERT_TOKEN}" }`"""
+    timeout: Duration = TEN_SECONDS
+    """how long an answer may take"""
+    tries: int = 5
+    """how often a request is tried while the other side is away or busy"""
+    rows: int = 500
+    """at most so many results in a request"""
+
+    def make(self, console: Console) -> WebhookSink:
+        """Make the sink."""
+        return WebhookSink(
+            self.url, headers=self.headers, timeout=self.timeout / 1e6, tries=self.tries, rows=self.rows
+        )

@@ -139,7 +139,8 @@ class Generated(Ranged):
                 began = int(span.partition)
                 table = pa.concat_tables([self._block(n, began) for n in blocks])
                 rows = table.slice(start - blocks[0] * BLOCK_ROWS, end - start).select(schema.names)
-                yield Chunk(rows, mark=int(began + end * (1e6 / self.rate) - self.disorder * 1e6) - 1)
+                mark = int(began + end * (1e6 / self.rate) - self.disorder * 1e6) - 1
+                yield Chunk(rows, mark=mark, place=end)
 
     def _block(self, number: int, began: int) -> pa.Table:
         random = np.random.default_rng([self.seed, number])

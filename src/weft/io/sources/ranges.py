@@ -53,14 +53,15 @@ class Ranged(ABC):
 
     @abstractmethod
     def read(self, ranges: Iterable[Range], schema: pa.Schema) -> Iterator[Chunk]:
-        """The rows of ranges, in these columns; chunks say their partition where there are several."""
+        """The rows of ranges, in these columns; chunks say their partition where there are several, and as
+        their ``place`` the number of its next row."""
 
     def __iter__(self) -> Iterator[Chunk]:
         """All rows that there are now."""
         start = self.first()
         latest = self.latest(start)
         while start != (end := limited(start, latest, self.max_rows_per_batch)):
-            yield from self._read_here(between(start, end))
+            yield from self.read_in_turn(between(start, end), self.stream_schema())
             start = end
 
     def arrivals(self) -> Iterator[Chunk | None]:
@@ -69,16 +70,16 @@ class Ranged(ABC):
         while True:
             end = limited(start, self.latest(start), self.max_rows_per_batch)
             ranges = between(start, end)
-            yield from self._read_here(ranges)
+            yield from self.read_in_turn(ranges, self.stream_schema())
             start = end
             if not ranges:
                 yield None
 
-    def _read_here(self, ranges: list[Range]) -> Iterator[Chunk]:
-        """The rows of ranges, each chunk with the partitions that are read next."""
+    def read_in_turn(self, ranges: Sequence[Range], schema: pa.Schema) -> Iterator[Chunk]:
+        """Yield the rows of ranges one after the other, each chunk with the partitions that are read next."""
         self.check(ranges)
         partitions = [span.partition for span in ranges]
-        for chunk in self.read(ranges, self.stream_schema()):
+        for chunk in self.read(ranges, schema):
             here = partitions.index(chunk.origins[-1][0]) if chunk.origins else len(partitions)
             yield replace(chunk, unread=frozenset(partitions[here:]))
 

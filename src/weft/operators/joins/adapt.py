@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from weft.errors import QueryError
-from weft.operators.joins.chain import Chain
+from weft.operators.joins.intake import RowIntake
 from weft.operators.joins.signatures import Signatures
-from weft.operators.joins.sliced import Sliced
 from weft.planning.joins.chain_plan import choose_ends
 from weft.planning.joins.member import Member
 from weft.planning.joins.rates import ChainCosts, Counts, Rates, rates_of
@@ -82,56 +80,18 @@ class RateMeter:
         return rates_of(self.counts, [side_signatures.bits for side_signatures in self.signatures])
 
 
-def measured(state: Sliced[Any]) -> Rates | None:
-    """The rates that running joins have seen; None before all streams have moved on in time."""
-    return rates_of(state.counts, [side_signatures.bits for side_signatures in state.signatures])
-
-
-def rows_report(chain: Sliced[Any], before: Counts | None = None) -> dict[str, Any]:
-    """Return what rows a chain has taken, in all or since then, as plain data."""
+def rows_report(chain: RowIntake) -> dict[str, Any]:
+    """Return what rows a chain has taken, as plain data."""
     sides = []
-    for side in range(len(chain.sides)):
-        counts = chain.counts.signatures[side].copy()
-        if before is not None:
-            counts[: before.signatures[side].size] -= before.signatures[side]
+    for side in range(len(chain.program.sides)):
+        counts = chain.counts.signatures[side]
         texts = [
             "".join("01"[bit] for bit in row)
             for row in chain.signatures[side].bits[: counts.size].astype(int)
         ]
-        rows = chain.counts.rows[side] - (before.rows[side] if before else 0)
-        first = before.last[side] if before and before.last[side] is not None else chain.counts.first[side]
         merged: dict[str, int] = {}
         for text, count in zip(texts, counts.tolist()):
             merged[text] = merged.get(text, 0) + count
-        sides.append({"rows": rows, "first": first, "last": chain.counts.last[side], "signatures": merged})
+        report = {"rows": chain.counts.rows[side], "first": chain.counts.first[side]}
+        sides.append({**report, "last": chain.counts.last[side], "signatures": merged})
     return {"sides": sides}
-
-
-def adapt(
-    chain: Sliced[Any], last_counts: Counts | None, shape: str | float, costs: ChainCosts
-) -> Counts | None:
-    """Slice a running chain anew if the rates since it was last looked at make that clearly cheaper.
-
-    Returns its counts when it was last looked at, which may be now.
-    """
-    if shape == "mem-opt" or not isinstance(chain, Chain):  # which depend on no rate
-        return None
-    near, joined = (last_counts.near, last_counts.joined) if last_counts else (0, 0)
-    meter = RateMeter(chain.members)
-    meter.add(rows_report(chain, last_counts), chain.counts.near - near, chain.counts.joined - joined)
-    if (rates := meter.rates) is None:
-        return last_counts
-    ends = better_ends(chain.members, [slices.ends for slices in chain.sides], rates, shape, costs)
-    if ends is not None:
-        chain.reshape(ends)
-    return _copied(chain.counts)
-
-
-def _copied(counts: Counts) -> Counts:
-    return replace(
-        counts,
-        rows=list(counts.rows),
-        signatures=list(counts.signatures),
-        first=list(counts.first),
-        last=list(counts.last),
-    )

@@ -17,13 +17,11 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from weft.expr.evaluate import Evaluator
 from weft.operators.joins.match import CANDIDATES_PER_BLOCK, candidates
 from weft.operators.joins.program import JoinProgram
-from weft.operators.joins.rows import NO_VALUES, JoinRows, SideRanges, SliceRows
+from weft.operators.joins.rows import JoinRows, SideRanges, SliceRows
 from weft.operators.joins.sliced import Sliced
-from weft.operators.joins.union import Pairs, Union, concat_pairs, placed
-from weft.planning.joins.member import Member
+from weft.operators.joins.union import Pairs, Union, concat_pairs
 
 
 class Block(NamedTuple):
@@ -95,28 +93,6 @@ class Chain(Sliced[Pairs]):
             if list(new) != sorted(set(new)) or not new or new[0] <= 0 or new[-1] != longest:
                 raise ValueError(f"slices end at ascending ages, the last at {longest}, not at {list(new)}")
             self.sides[side].reshape(new, self._reach(side))
-        self._purge()
-
-    def _look_up(self, side: int, rows: Evaluator) -> tuple[np.ndarray, np.ndarray]:
-        if self.program.access.by_time:
-            return NO_VALUES, np.zeros(0, np.bool_)
-        return self.program.access.look_up(side, rows)
-
-    def _added(self, added: Member, like: int | None) -> None:
-        self._migrated()
-
-    def _dropped(self, at: int) -> None:
-        self._migrated()
-
-    def _migrated(self) -> None:
-        """After a change of the members: a slice end per range that is new, none beyond the longest."""
-        old_ranges = [set(w.ranges.tolist()) for w in self.windows]
-        self._set_windows()
-        for side, slices in enumerate(self.sides):
-            new_ranges = set(self.ranges[side])
-            ends = (set(slices.ends) & new_ranges) | (new_ranges - old_ranges[side]) | {max(new_ranges)}
-            slices.reshape(sorted(ends), self._reach(side))
-        self.union.waiting = [placed(pairs, self.windows) for pairs in self.union.waiting]
         self._purge()
 
     def _set_windows(self) -> None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from weft.io.files import Chunk
 from weft.io.files.chunk import Origins
 from weft.operators.times import Seen, one_batch, read_times
-from weft.operators.watermark import IN_ORDER, StepClock, TimeRules, latest_times
+from weft.operators.watermark import latest_times
+
+NO_ROWS = np.zeros(0, np.bool_)
+"""The mask of rows where there is none of a kind."""
 
 
 class OrderedRows(NamedTuple):
@@ -20,6 +20,20 @@ class OrderedRows(NamedTuple):
 
     times: np.ndarray
     table: pa.RecordBatch
+
+
+class Admission(NamedTuple):
+    """The rows of a batch that are let in, in order of time, its counts, and why others are not.
+
+    ``late``, ``untimed`` and ``ahead`` are masks of all rows, empty where there is none; rows ahead are let
+    in, and not believed.
+    """
+
+    rows: OrderedRows
+    seen: Seen
+    late: np.ndarray
+    untimed: np.ndarray
+    ahead: np.ndarray
 
 
 def admit(
@@ -34,55 +48,52 @@ def admit(
     >>> timed.times.tolist(), seen.late, seen.untimed, seen.ahead, seen.max_time
     ([3, 9], 1, 1, 1, 3)
     """
+    admission = judge_rows(table, time, watermark, limit, origins)
+    return admission.rows, admission.seen
+
+
+def judge_rows(
+    table: pa.Table, time: str, watermark: int | None, limit: int | None = None, origins: Origins = ()
+) -> Admission:
+    """Let in the rows of a batch that the watermark before it has not passed.
+
+    >>> batch = pa.table({"ts": pa.array([3, 1, None], pa.timestamp("us"))})
+    >>> judged = judge_rows(batch, "ts", watermark=2)
+    >>> judged.late.tolist(), judged.untimed.tolist(), judged.ahead.tolist()
+    ([False, True, False], [False, False, True], [])
+    """
     batch = one_batch(table)
     times, keep = read_times(batch.column(time))
-    places = np.flatnonzero(keep) if keep.size else np.arange(times.size)
-    timed = times[places]
-    latest = latest_times(times, keep, origins, limit)
-    ahead = timed[timed > limit] if limit is not None else timed[:0]
-    untimed, late = times.size - places.size, 0
+    untimed = _or_none(~keep)
+    late = ahead = NO_ROWS
     if watermark is not None:
-        in_time = places[timed >= watermark]
-        late = places.size - in_time.size
-        places = in_time
+        late = times < watermark
+        late = _or_none(late & keep if keep.size else late)
+    if limit is not None:
+        ahead = times > limit
+        ahead = _or_none(ahead & keep if keep.size else ahead)
+    latest = latest_times(times, keep, origins, limit)
     seen = Seen(
         times.size,
-        late,
-        untimed,
+        int(late.sum()),
+        int(untimed.sum()),
         0,
         max(latest.values(), default=None),
-        ahead.size,
-        int(ahead.max()) if ahead.size else None,
+        int(ahead.sum()),
+        int(times[ahead].max()) if ahead.size else None,
         latest,
     )
-    ordered = places[np.argsort(times[places], kind="stable")]
-    if ordered.size == times.size and (ordered[1:] > ordered[:-1]).all():
-        return OrderedRows(times, batch), seen
-    return OrderedRows(times[ordered], batch.take(pa.array(ordered))), seen
+    places = np.arange(times.size)
+    if late.size or untimed.size:
+        out = late | untimed if late.size and untimed.size else late if late.size else untimed
+        places = np.flatnonzero(~out)
+    in_time = times[places]
+    if places.size == times.size and not (in_time[1:] < in_time[:-1]).any():
+        return Admission(OrderedRows(times, batch), seen, late, untimed, ahead)
+    ordered = places[np.argsort(in_time, kind="stable")]
+    rows = OrderedRows(times[ordered], batch.take(pa.array(ordered)))
+    return Admission(rows, seen, late, untimed, ahead)
 
 
-@dataclass
-class Clock:
-    """The time of one stream, kept from batch to batch: a batch is judged by what came before it.
-
-    ``watermark`` is the least time that later rows can have.
-
-    >>> clock = Clock("ts", TimeRules(lateness=1))
-    >>> batch = Chunk(pa.table({"ts": pa.array([3, 1, None], pa.timestamp("us"))}))
-    >>> clock.admit(batch, now=0)[0].times.tolist(), clock.watermark, clock.seen.untimed
-    ([1, 3], 2, 1)
-    """
-
-    time: str
-    rules: TimeRules = IN_ORDER
-    watermark: int | None = None
-    seen: Seen = field(default_factory=Seen)
-    heard: Mapping[str, int] = field(default_factory=dict)
-
-    def admit(self, chunk: Chunk, now: int) -> tuple[OrderedRows, Seen]:
-        """The rows of a chunk that are in time, in order, its counts, and the watermark moved."""
-        step = StepClock(self.rules, now, self.watermark, self.seen.latest, self.heard)
-        timed, seen = admit(chunk.table, self.time, self.watermark, step.limit, chunk.origins)
-        self.watermark = step.watermark_after(seen.latest, chunk.unread, chunk.mark)
-        self.heard, self.seen = step.heard_after(seen.latest), self.seen + seen
-        return timed, seen
+def _or_none(mask: np.ndarray) -> np.ndarray:
+    return mask if mask.any() else NO_ROWS

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
-from weft.errors import CheckpointError, JobError
+from weft.errors import JobError
 from weft.expr.types import UTC
-from weft.model.as_data import join_from_dict, join_to_dict
+from weft.model.as_data import join_from_dict
 from weft.model.expression import columns_of
 from weft.model.instants import BEGINNING_OF_TIME
 from weft.model.join import RESULT_TIME, JoinQuery
 from weft.model.names import check_names
 from weft.model.query import Query
-from weft.operators.joins.feeds import fed, feed_schema, feeding
+from weft.operators.joins.feeds import feed_schema
 from weft.operators.joins.lineage import Lineage
 from weft.operators.joins.program import JoinProgram, compile_joins
 from weft.operators.joins.rows import ROW_COLUMNS
 from weft.operators.joins.state import Joins, Marks
+from weft.operators.lookups.bind import BoundLookup
+from weft.operators.lookups.side import key_names, united
 from weft.operators.windows.compile import compile_plan
 from weft.operators.windows.history import first_start, origin_of
-from weft.operators.windows.program import Origin, Program
+from weft.operators.windows.program import Origin, WindowProgram
 from weft.planning.joins.chain_plan import choose_ends
+from weft.planning.joins.feeding import fed, feeding
 from weft.planning.joins.member import Key, Member, member, merged
 from weft.planning.joins.rates import ChainCosts, Rates, assumed, calibrated
 from weft.planning.live import LivePlanner
@@ -54,7 +57,10 @@ BEGINNING = StreamPosition()
 
 @dataclass(frozen=True, eq=False)
 class JoinCompiler:
-    """Streams that joins are compiled for: their columns and times, and how chains are sliced."""
+    """Streams that joins are compiled for: their columns and times, and how chains are sliced.
+
+    ``tables`` are the columns of the lookup tables.
+    """
 
     schemas: Mapping[str, pa.Schema]
     times: Mapping[str, str]
@@ -64,6 +70,7 @@ class JoinCompiler:
     shape: str | float = "mem-opt"
     costs: ChainCosts = field(default_factory=calibrated)
     zone: str = UTC
+    tables: Mapping[str, pa.Schema] = field(default_factory=dict)
 
     def joins(
         self,
@@ -109,6 +116,7 @@ class JoinCompiler:
             schemas,
             tuple(lineages),
             results,
+            _lookups(programs),
         )
 
     def restored(self, data: Mapping[str, Any], version: int, origins: Mapping[str, Origin]) -> Joins:
@@ -125,43 +133,9 @@ class JoinCompiler:
         results = self._results(programs, lineages, origins, version)
         schemas = self._read(programs)
         times = {s: self.times[s] for s in schemas}
-        return Joins(queries, programs, tuple(data["ends"]), times, schemas, lineages, results)
-
-    def check(self, data: Mapping[str, Any], place: str) -> None:
-        """Refuse streams that are not those of a checkpoint."""
-        remedy = "use another checkpoint directory, or the same streams"
-        if sorted(self.schemas) != data["streams"]:
-            raise CheckpointError(
-                f"checkpoint '{place}' belongs to the streams {', '.join(data['streams'])}, not to "
-                f"{', '.join(sorted(self.schemas))}; {remedy}"
-            )
-        for stream, time in data["times"].items():
-            if self.times[stream] != time:
-                raise CheckpointError(
-                    f"checkpoint '{place}' belongs to streams of which the time column of '{stream}' is "
-                    f"'{time}', not '{self.times[stream]}'; {remedy}"
-                )
-            for name, dtype in data["types"][stream].items():
-                schema = self.schemas[stream]
-                dtype_now = str(schema.field(name).type) if name in schema.names else "missing"
-                if dtype_now != dtype:
-                    raise CheckpointError(
-                        f"checkpoint '{place}' belongs to streams of which column '{name}' of '{stream}' is "
-                        f"{dtype}, not {dtype_now}; {remedy}"
-                    )
-
-    def to_data(self, joins: Joins, base: Iterable[JoinQuery]) -> dict[str, Any]:
-        """The joins as plain data; ``base`` are those that the run was started with."""
-        return {
-            "streams": sorted(self.schemas),
-            "queries": list(map(join_to_dict, joins.queries)),
-            "base": list(map(join_to_dict, base)),
-            "times": dict(joins.times),
-            "types": {s: {f.name: str(f.type) for f in schema} for s, schema in joins.schemas.items()},
-            "layout": joins.layout.to_data(),
-            "lines": [[_lineage_to_data(lineage) for lineage in chain] for chain in joins.lineages],
-            "ends": [[list(side) for side in ends] for ends in joins.ends],
-        }
+        return Joins(
+            queries, programs, tuple(data["ends"]), times, schemas, lineages, results, _lookups(programs)
+        )
 
     def _programs(self, queries: Sequence[JoinQuery]) -> tuple[JoinProgram, ...]:
         check_names(queries, self.schemas)
@@ -174,10 +148,10 @@ class JoinCompiler:
         return tuple(map(self._compiled, groups.values()))
 
     def _compiled(self, members: Sequence[Member]) -> JoinProgram:
-        return compile_joins(members, self.schemas, self.times, self.strict, self.zone)
+        return compile_joins(members, self.schemas, self.times, self.strict, self.zone, self.tables)
 
     def _read(self, programs: Sequence[JoinProgram]) -> dict[str, pa.Schema]:
-        """The columns that are read of each stream, in order of name.
+        """The columns that are read of each stream itself, in order of name.
 
         While there is no join, the times of all streams are read: rows go by that one added later lacks.
         """
@@ -189,6 +163,8 @@ class JoinCompiler:
                 names = needed.setdefault(stream, {self.times[stream]})
                 names |= chain_member.columns(side)
                 names |= frozenset() if selection is None else columns_of(selection)
+        for stream, lookups in _lookups(programs).items():
+            needed[stream] |= key_names(lookups)
         for stream, names in needed.items():
             for name in sorted(names & set(ROW_COLUMNS)):
                 raise JobError(f"column {name!r} of {stream!r} has a name that weft uses itself; rename it")
@@ -205,7 +181,7 @@ class JoinCompiler:
         lineages: Sequence[Sequence[Lineage]],
         origins: Mapping[str, Origin],
         version: int,
-    ) -> Program:
+    ) -> WindowProgram:
         """The program of the queries over results."""
         queries = [
             fed(query, lineage.id)
@@ -271,6 +247,16 @@ class JoinCompiler:
         return replace(origin, since=max(origin.since, first), latest_when_added=at.latest)
 
 
+def _lookups(programs: Sequence[JoinProgram]) -> dict[str, tuple[BoundLookup, ...]]:
+    """Return what is put beside the rows of each stream, for all chains that read it."""
+    by_stream: dict[str, list[BoundLookup]] = {}
+    for program in programs:
+        for stream, lookups in zip(program.members[0].streams, program.lookups):
+            if lookups:
+                by_stream.setdefault(stream, []).extend(lookups)
+    return {stream: united(lookups) for stream, lookups in by_stream.items()}
+
+
 def _lineage(
     new: Member, running: Sequence[tuple[Member, Lineage]], join_id: str, at: StreamPosition
 ) -> Lineage:
@@ -296,11 +282,6 @@ def _with_columns(lineage: Lineage, old: Member, new: Member, at: StreamPosition
     if at.latest is not None:  # kept rows lack what has not been read so far
         columns |= dict.fromkeys(sorted(new.read - old.read), at.latest + max(new.ranges))
     return replace(lineage, columns=columns)
-
-
-def _lineage_to_data(lineage: Lineage) -> dict[str, Any]:
-    data = {"ids": list(lineage.ids), "since": lineage.since}
-    return data | {"columns": dict(lineage.columns)} if lineage.columns else data
 
 
 def _feeds_alike(one: Member, other: Member) -> bool:

@@ -34,6 +34,11 @@ class Lineage:
         """Return the join's own id."""
         return self.ids[0]
 
+    def to_data(self) -> dict[str, Any]:
+        """As plain data."""
+        data = {"ids": list(self.ids), "since": self.since}
+        return data | {"columns": dict(self.columns)} if self.columns else data
+
     def complete_from(self, columns: Iterable[str]) -> int:
         """Return the time from which on no result lacks one of these columns.
 

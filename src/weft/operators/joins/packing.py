@@ -27,10 +27,13 @@ def pack_rows(rows: JoinRows, signatures: Signatures) -> pa.RecordBatch:
     >>> other.bits.tolist()
     [[True, True], [False, True]]
     """
+    return pack_signed(rows, signatures.bits)
+
+
+def pack_signed(rows: JoinRows, bits: np.ndarray) -> pa.RecordBatch:
+    """Rows of one side, whose signatures are numbers of rows of ``bits``."""
     batch = rows.to_batch()
-    return batch.set_column(
-        batch.schema.get_field_index("_sign"), "_sign", _bits(rows.signatures, signatures)
-    )
+    return batch.set_column(batch.schema.get_field_index("_sign"), "_sign", _bits(rows.signatures, bits))
 
 
 def unpack_rows(
@@ -46,7 +49,7 @@ def unpack_rows(
 def pack_pairs(pairs: Pairs, signatures: list[Signatures]) -> pa.RecordBatch:
     """Waiting pairs."""
     own = {"_time": pa.array(pairs.times), "_place": pa.array(pairs.places), "_later": pa.array(pairs.later)}
-    own |= {f"_sign{side}": _bits(pairs.signatures[side], signatures[side]) for side in range(2)}
+    own |= {f"_sign{side}": _bits(pairs.signatures[side], signatures[side].bits) for side in range(2)}
     batch = pairs.table
     for name, array in own.items():
         batch = batch.append_column(name, array)
@@ -67,9 +70,9 @@ def unpack_pairs(
     return Pairs(times, places, (numbers[0], numbers[1]), later, typed(table, schema))
 
 
-def _bits(numbers: np.ndarray, signatures: Signatures) -> pa.Array:
+def _bits(numbers: np.ndarray, bits: np.ndarray) -> pa.Array:
     """The bits of signatures; a dictionary, since there are few of them."""
-    packed = [row.tobytes() for row in np.packbits(signatures.bits, axis=1)]
+    packed = [row.tobytes() for row in np.packbits(bits, axis=1)]
     return pa.DictionaryArray.from_arrays(pa.array(numbers, pa.int32()), pa.array(packed, pa.binary()))
 
 

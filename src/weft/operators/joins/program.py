@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
@@ -16,15 +16,21 @@ from weft.errors import QueryError
 from weft.expr.check import check, check_predicate, output_type
 from weft.expr.evaluate import Evaluator
 from weft.expr.types import UTC, read_zone
-from weft.model.expression import Call, Column, Expr, columns_of
+from weft.model.expression import Call, Column, Expr, column_nodes, columns_of
 from weft.model.join import RESULT_TIME
-from weft.planning.joins.access import Access, choose_access, pair_schema
+from weft.operators.lookups.bind import BoundLookup
+from weft.operators.lookups.side import SideRows
+from weft.planning.joins.access import Access, bare, choose_access, pair_schema
+from weft.planning.joins.levels import Levels
 from weft.planning.joins.member import Member, check_sides
 
 
 @dataclass(frozen=True)
 class JoinProgram:
-    """Everything a chain needs to know of its members and streams; ``schemas`` are what is kept of a row."""
+    """Everything a chain needs to know of its members and streams; ``schemas`` are what is kept of a row.
+
+    ``lookups`` bring the columns of tables, which rows must have beside their own, to the rows of each side.
+    """
 
     members: tuple[Member, ...]
     schemas: tuple[pa.Schema, ...]
@@ -32,6 +38,7 @@ class JoinProgram:
     access: Access
     strict: bool = False
     zone: str = UTC
+    lookups: tuple[tuple[BoundLookup, ...], ...] = ()
 
     def evaluator(self, rows: pa.RecordBatch | pa.Table) -> Evaluator:
         """Return an evaluator of expressions over some rows, as this program wants it."""
@@ -41,6 +48,11 @@ class JoinProgram:
     def sides(self) -> tuple[str, ...]:
         """The names of the sides."""
         return self.members[0].sides
+
+    @cached_property
+    def levels(self) -> Levels:
+        """Return how joined rows of some sides meet those of one more, where there are more than two."""
+        return Levels(self.members, self.schemas)
 
     @cached_property
     def residual(self) -> Expr | None:
@@ -80,15 +92,6 @@ class JoinProgram:
             schemas[member.name] = pa.schema([(RESULT_TIME, self.time_type), *fields])
         return schemas
 
-    def with_members(self, members: Sequence[Member], streams: Mapping[str, pa.Schema]) -> JoinProgram:
-        """The program of other members; what was kept of a row is kept on."""
-        program = compile_joins(members, streams, {}, self.strict, self.zone)
-        schemas = []
-        for before, after in zip(self.schemas, program.schemas):
-            extra = [f for f in after if f.name not in before.names]
-            schemas.append(pa.schema([*before, *extra]))
-        return replace(program, schemas=tuple(schemas), time_type=self.time_type)
-
 
 def compile_joins(
     members: Sequence[Member],
@@ -96,29 +99,34 @@ def compile_joins(
     times: Mapping[str, str],
     strict: bool = False,
     zone: str = UTC,
+    tables: Mapping[str, pa.Schema] | None = None,
 ) -> JoinProgram:
     """Check joins against their streams' schemas; ``times`` names the time column of each stream.
 
-    ``zone`` is that of local times.
+    ``zone`` is that of local times, ``tables`` are the columns of the lookup tables.
     """
     zone = read_zone(zone)
     check_sides(members)
     first = members[0]
+    sides = [SideRows(streams[stream], zone) for stream in first.streams]
     schemas = []
-    for side, stream in zip(first.sides, first.streams):
-        read = frozenset[str]().union(*(m.columns(side) for m in members))
-        whole = streams[stream]
+    lookups = []
+    for number, (name, side) in enumerate(zip(first.sides, sides)):
         for member in members:
-            for name in sorted(member.columns(side)):
-                with _named(member):
-                    check(Column(name), whole, zone)
-        schemas.append(pa.schema([_plain(f) for f in whole if f.name in read]))
+            with _named(member):
+                for lookup in member.lookups[number]:
+                    side.add(lookup, tables or {})
+                _check_columns(member, number, side)
+        read = frozenset[str]().union(*(m.columns(name) for m in members))
+        schemas.append(pa.schema([_plain(f) for f in side.rows if f.name in read]))
+        selected = (columns_of(s) for m in members if (s := m.selections[number]) is not None)
+        lookups.append(side.needed(read.union(*selected)))
     pairs = pair_schema(first.sides, schemas)
     for member in members:
         with _named(member):
-            for selection, stream in zip(member.selections, member.streams):
+            for selection, side in zip(member.selections, sides):
                 if selection is not None:
-                    check_predicate(selection, streams[stream], zone)
+                    check_predicate(selection, side.rows, zone)
             for condition in member.conditions:
                 check_predicate(condition, pairs, zone)
             for output in member.outputs:
@@ -127,7 +135,22 @@ def compile_joins(
     two = len(first.sides) == 2
     access = choose_access(first.conditions, first.sides, schemas) if two else Access()
     time_type = _time_type(first, streams, times)
-    return JoinProgram(tuple(members), tuple(schemas), time_type, access, strict, zone)
+    return JoinProgram(
+        tuple(members), tuple(schemas), time_type, access, strict, zone, lookups=tuple(lookups)
+    )
+
+
+def _check_columns(member: Member, number: int, side: SideRows) -> None:
+    """Refuse what a join reads of a side and its rows do not have, or have in a type that is not read."""
+    name = member.sides[number]
+    for expr in (*member.conditions, *(output.expr for output in member.outputs)):
+        for column in column_nodes(expr):
+            if column.name.startswith(f"{name}."):
+                side.check_columns(bare(column, name))
+    for own in sorted(member.columns(name)):
+        check(Column(own), side.rows, side.zone)
+    if (selection := member.selections[number]) is not None:
+        side.check_columns(selection)
 
 
 def _time_type(member: Member, streams: Mapping[str, pa.Schema], times: Mapping[str, str]) -> pa.DataType:

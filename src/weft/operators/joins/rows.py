@@ -46,6 +46,11 @@ class JoinRows:
         """Orders of the rows by some of several values each, and what they are ordered by, as made so far."""
         return {}
 
+    def forget_indices(self) -> None:
+        """Let go what rows are looked up by; it is made again when next needed."""
+        for name in ("order", "sorted", "indices"):
+            self.__dict__.pop(name, None)
+
     def take(self, places: np.ndarray) -> JoinRows:
         """Some of the rows, in the order given."""
         values = self.values[places] if self.values.size else self.values

@@ -40,18 +40,3 @@ class Signatures:
         if not len(self.bits):
             return np.zeros(0, np.int64)
         return np.where(self.bits, np.asarray(ranges, np.int64), 0).max(axis=1, initial=0)
-
-    def add(self, like: int | None) -> None:
-        """A new query: no row so far counts for it, or those that count for the query ``like``."""
-        column = self.bits[:, like] if like is not None else np.zeros(len(self.bits), np.bool_)
-        self._set(np.column_stack([self.bits, column]))
-
-    def drop(self, query: int) -> None:
-        """A query that is no more."""
-        self._set(np.delete(self.bits, query, axis=1))
-
-    def _set(self, bits: np.ndarray) -> None:
-        self.bits = bits
-        self._numbers = {}
-        for number, row in enumerate(bits):
-            self._numbers.setdefault(row.tobytes(), number)

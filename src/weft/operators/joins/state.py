@@ -9,27 +9,30 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from weft.model.as_data import canonical
 from weft.model.join import JoinQuery
+from weft.operators import contract
+from weft.operators.contract import Kept
 from weft.operators.joins.chain import Chain
 from weft.operators.joins.fitting import fitted
 from weft.operators.joins.lineage import JoinCarryOver, JoinLayout, Lineage
 from weft.operators.joins.multiway.join import MultiwayJoin
 from weft.operators.joins.multiway.rounds import Round
-from weft.operators.joins.packing import pack_rows, unpack_rows
+from weft.operators.joins.packing import pack_rows
 from weft.operators.joins.program import JoinProgram
 from weft.operators.joins.rows import JoinRows, concat
 from weft.operators.joins.sliced import Sliced
 from weft.operators.joins.union import W
 from weft.operators.joins.waiting import carry_waiting, pack_waiting
-from weft.operators.windows.program import Program
+from weft.operators.lookups.bind import BoundLookup
+from weft.operators.windows.program import WindowProgram
 from weft.planning.joins.member import MAX_SIDES, Member
 
 PARTS_PER_CHAIN = MAX_SIDES + 1
@@ -38,8 +41,10 @@ PARTS_PER_CHAIN = MAX_SIDES + 1
 WAITING_PART = MAX_SIDES
 """The kind of files with results that wait."""
 
-Marks = Mapping[str, int | None]
-"""The watermark of each stream."""
+Marks: TypeAlias = contract.Marks
+
+WAITING_NAME = "waiting"
+"""The name of the part of a state with results that wait."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,8 @@ class Joins:
     """All joins of a stream: the programs of their chains, and what is read of each stream for them.
 
     ``lineages`` say how each join of each chain came. ``results`` is the program of the queries over results,
-    which are a stream of their own.
+    which are a stream of their own. ``lookups`` bring columns of tables to the rows of each stream, before
+    anything is evaluated over them; ``schemas`` have what they are looked up by.
     """
 
     queries: tuple[JoinQuery, ...]
@@ -56,7 +62,8 @@ class Joins:
     times: Mapping[str, str]
     schemas: Mapping[str, pa.Schema]
     lineages: tuple[tuple[Lineage, ...], ...]
-    results: Program
+    results: WindowProgram
+    lookups: Mapping[str, tuple[BoundLookup, ...]] = field(default_factory=dict)
 
     @property
     def version(self) -> int:
@@ -124,99 +131,12 @@ class Joins:
 
     def chains(self) -> list[Chain | MultiwayJoin]:
         """Empty states, of chains and of joins of more than two streams."""
-        return [
-            Chain(program, ends) if len(program.sides) == 2 else MultiwayJoin(program)
-            for program, ends in zip(self.programs, self.ends)
-        ]
+        return [self.chain(number) for number in range(len(self.programs))]
 
-
-class JoinState:
-    """One bucket's share of the chains."""
-
-    def __init__(self, joins: Joins, bucket: int) -> None:
-        self.joins, self.bucket = joins, bucket
-        self.chains = joins.chains()
-
-    @property
-    def rows(self) -> int:
-        """Return how many rows and waiting pairs are kept."""
-        return sum(c.state_rows + sum(p.times.size for p in c.union.waiting) for c in self.chains)
-
-    @property
-    def bytes(self) -> int:
-        """About how much memory they take."""
-        rows = [run.rows.table for c in self.chains for s in c.sides for runs in s.runs for run in runs]
-        pairs = [p.table for c in self.chains for p in c.union.waiting]
-        return sum(t.nbytes + 24 * t.num_rows for t in (*rows, *pairs))
-
-    def step(
-        self,
-        arrived: Mapping[tuple[int, int], Sequence[pa.RecordBatch]],
-        marks: Marks,
-        buckets: int,
-        last_round: Round | None = None,
-    ) -> tuple[dict[str, pa.Table], Fresh]:
-        """Take in the packed rows of each chain and side; the results, and what is new and has to be kept.
-
-        ``last_round`` is what joins of more than two streams have come to in their rounds, if there were any.
-        """
-        results: dict[str, pa.Table] = {}
-        fresh = Fresh(self.chains)
-        for number, chain in enumerate(self.chains):
-            streams = chain.program.members[0].streams
-            if isinstance(chain, MultiwayJoin):
-                now = [marks[s] for s in streams]
-                if last_round is None:  # everything is here
-                    lots = [
-                        unpacked(chain, side, arrived.get((number, side), ())) for side in range(len(now))
-                    ]
-                    own = {side: rows for side, rows in enumerate(lots) if rows is not None}
-                    results |= chain.join(lots, now)
-                else:
-                    own, joined = last_round.results_of(number)
-                    results |= chain.finish(own, joined, now)
-                fresh.add(number, own.items(), chain.fresh)
-                continue
-            new, stored = list[JoinRows | None](), list[JoinRows | None]()
-            for side in range(2):
-                rows = unpacked(chain, side, arrived.get((number, side), ()))
-                own_rows = None if rows is None else _own(chain, rows, self.bucket, buckets)
-                new.append(rows)
-                stored.append(own_rows)
-            results |= chain.join(new, [marks[s] for s in streams], stored)
-            fresh.add(number, [(side, rows) for side, rows in enumerate(stored) if rows], chain.fresh)
-        return results, fresh
-
-    def carried_over(self, joins: Joins, marks: Marks) -> JoinState:
-        """Return the same state for other joins; this one must not be used any more."""
-        new = JoinState(joins, self.bucket)
-        carry_over = JoinCarryOver(self.joins.layout, joins.layout, joins.lineages)
-        fresh = Fresh(new.chains)
-        for old, number, bits in zip(self.chains, carry_over.numbers, carry_over.carry_overs):
-            if number is None or bits is None:
-                continue
-            chain = new.chains[number]
-            numbers = [
-                new.number(bits.bits(before.bits)) for new, before in zip(chain.signatures, old.signatures)
-            ]
-            rows = [
-                (
-                    side,
-                    fitted(side, replace(rows_kept, signatures=numbers[side][rows_kept.signatures]), chain),
-                )
-                for side, slices in enumerate(old.sides)
-                for _, runs in slices
-                for rows_kept in (run.living() for run in runs)
-            ]
-            fresh.add(number, rows, [carry_waiting(w, chain, bits, numbers) for w in old.union.waiting])
-        new.restore(fresh, marks)
-        return new
-
-    def restore(self, fresh: Fresh, marks: Marks) -> None:
-        """Take in rows and waiting results, and what time it was after them."""
-        for number, chain in enumerate(self.chains):
-            now = [marks[s] for s in chain.program.members[0].streams]
-            chain.restore(fresh.rows[number], fresh.waiting[number], now)
+    def chain(self, number: int) -> Chain | MultiwayJoin:
+        """Return the empty state of one chain, or of one join of more than two streams."""
+        program = self.programs[number]
+        return Chain(program, self.ends[number]) if len(program.sides) == 2 else MultiwayJoin(program)
 
 
 class Fresh:
@@ -231,6 +151,17 @@ class Fresh:
         """More of one chain."""
         self.rows[number] += rows
         self.waiting[number] += waiting
+
+    def add_state(self, number: int, chain: Sliced[Any]) -> None:
+        """All that a chain keeps."""
+        runs = ((side, run) for side, slices in enumerate(chain.sides) for _, runs in slices for run in runs)
+        self.add(number, ((side, run.living()) for side, run in runs), chain.union.waiting)
+
+    def restore(self, marks: Marks) -> None:
+        """Let the chains take it in, and what time it was after it."""
+        for number, chain in enumerate(self.chains):
+            now = [marks[s] for s in chain.program.members[0].streams]
+            chain.restore(self.rows[number], self.waiting[number], now)
 
     def __len__(self) -> int:
         return sum(len(r) for lots in self.rows for _, r in lots) + sum(
@@ -251,6 +182,76 @@ class Fresh:
                 whole = chain.union.concat(waiting)
                 until = int(whole.times.max()) + 1
                 yield number * PARTS_PER_CHAIN + WAITING_PART, until, pack_waiting(whole, chain)
+
+    def tables(self) -> Iterator[Kept]:
+        """Yield what is still needed."""
+        for number, until, batch in self.parts():
+            newest = int(batch.column("_time").to_numpy().max())
+            yield Kept(part_name(number), batch, newest, until)
+
+
+def join_chains(
+    chains: Sequence[Chain | MultiwayJoin],
+    new: Mapping[tuple[int, int], JoinRows],
+    marks: Marks,
+    share: tuple[int, int],
+    last_round: Round | None = None,
+) -> tuple[dict[str, pa.Table], Fresh]:
+    """Take in the new rows of each chain and side; the results, and what is new and has to be kept.
+
+    ``share`` is the bucket and the number of buckets. ``last_round`` is what joins of more than two streams
+    have come to in their rounds, if there were any.
+    """
+    results: dict[str, pa.Table] = {}
+    fresh = Fresh(chains)
+    for number, chain in enumerate(chains):
+        now = [marks[s] for s in chain.program.members[0].streams]
+        lots = [new.get((number, side)) for side in range(len(now))]
+        if isinstance(chain, Chain):
+            stored = [None if rows is None else _own(chain, rows, *share) for rows in lots]
+            results |= chain.join(lots, now, stored)
+            own = {side: rows for side, rows in enumerate(stored) if rows is not None}
+        elif last_round is None:  # everything is here
+            results |= chain.join(lots, now)
+            own = {side: rows for side, rows in enumerate(lots) if rows is not None}
+        else:
+            own, joined = last_round.results_of(number)
+            results |= chain.finish(own, joined, now)
+        fresh.add(number, own.items(), chain.fresh)
+    return results, fresh
+
+
+def carried_over(
+    joins: Joins, chains: Sequence[Sliced[Any]], to: Joins, to_chains: Sequence[Sliced[Any]]
+) -> Fresh:
+    """Return all that chains keep as state of other joins, of which ``to_chains`` are to take it in."""
+    carry_over = JoinCarryOver(joins.layout, to.layout, to.lineages)
+    fresh = Fresh(to_chains)
+    for old, number, bits in zip(chains, carry_over.numbers, carry_over.carry_overs):
+        if number is None or bits is None:
+            continue
+        chain = to_chains[number]
+        numbers = [
+            new.number(bits.bits(before.bits)) for new, before in zip(chain.signatures, old.signatures)
+        ]
+        rows = [
+            (side, fitted(side, replace(rows_kept, signatures=numbers[side][rows_kept.signatures]), chain))
+            for side, slices in enumerate(old.sides)
+            for _, runs in slices
+            for rows_kept in (run.living() for run in runs)
+        ]
+        fresh.add(number, rows, [carry_waiting(w, chain, bits, numbers) for w in old.union.waiting])
+    return fresh
+
+
+def part_name(number: int) -> str:
+    """Return the name of a kind of files.
+
+    >>> part_name(PARTS_PER_CHAIN + 1), part_name(WAITING_PART)
+    ('1.1', '0.waiting')
+    """
+    chain, side = divmod(number, PARTS_PER_CHAIN)
+    return f"{chain}.{WAITING_NAME if side == WAITING_PART else side}"
 
 
 def chain_key(member: Member) -> str:
@@ -276,14 +277,6 @@ def _own(chain: Chain, rows: JoinRows, bucket: int, buckets: int) -> JoinRows | 
         return rows
     own_places = np.flatnonzero(buckets_of(chain.program, rows, buckets) == bucket)
     return rows.take(own_places) if own_places.size else None
-
-
-def unpacked(chain: Sliced[Any], side: int, batches: Sequence[pa.RecordBatch]) -> JoinRows | None:
-    """Rows of one side, of several packed lots."""
-    if not batches:
-        return None
-    schema = chain.program.schemas[side]
-    return concat([unpack_rows(b, chain.signatures[side], schema) for b in batches])
 
 
 def _due(results: W, now: int) -> W:

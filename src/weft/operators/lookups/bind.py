@@ -8,8 +8,9 @@ becomes part of the predicate, so that signatures and all that follows know noth
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -18,7 +19,9 @@ from weft.expr.check import check, result_type, unknown_column
 from weft.expr.types import UTC, arrow_type, sql_type, time_zone
 from weft.model.expression import Call, Column, Expr, split_name
 from weft.model.query import Aggregate, Lookup, Query
-from weft.planning.plan import Plan
+
+if TYPE_CHECKING:
+    from weft.planning.plan import Plan
 
 COMPARABLE_TYPES = ("boolean", "bigint", "double", "string", "timestamp", "date")
 
@@ -55,8 +58,7 @@ def bind_plan(
             queries.append(bound)
             read |= bound.columns
         trees.append(replace(tree, queries=tuple(queries)))
-    needed = (_needed(lookup, tables[lookup.table], read) for lookup in lookups.values())
-    return replace(plan, trees=tuple(trees)), tuple(lookup for lookup in needed if lookup.columns)
+    return replace(plan, trees=tuple(trees)), needed_lookups(lookups.values(), read)
 
 
 def with_tables(schema: pa.Schema, lookups: Iterable[BoundLookup]) -> pa.Schema:
@@ -65,9 +67,49 @@ def with_tables(schema: pa.Schema, lookups: Iterable[BoundLookup]) -> pa.Schema:
     return pa.schema([*schema, *added]) if added else schema
 
 
-def _needed(lookup: BoundLookup, table: pa.Schema, read: set[str]) -> BoundLookup:
-    columns = ((f"{lookup.name}.{field.name}", field.name, plain_type(field.type)) for field in table)
-    return replace(lookup, columns=tuple(column for column in columns if column[0] in read))
+def needed_lookups(lookups: Iterable[BoundLookup], read: Collection[str]) -> tuple[BoundLookup, ...]:
+    """The lookups that bring a column that is read, with such columns alone."""
+    needed = (replace(k, columns=tuple(c for c in k.columns if c[0] in read)) for k in lookups)
+    return tuple(lookup for lookup in needed if lookup.columns)
+
+
+def table_schema(lookup: Lookup, tables: Mapping[str, pa.Schema]) -> pa.Schema:
+    """Return the columns of the table of a lookup, which must have those that it is looked up in."""
+    if lookup.table not in tables:
+        raise _unknown_table(lookup, tables)
+    table = tables[lookup.table]
+    for _, column in lookup.keys:
+        if table.names.count(column) != 1:
+            raise _unknown_key(lookup, column, table.names)
+    return table
+
+
+def whole_lookup(lookup: Lookup, table: pa.Schema, rows: pa.Schema, zone: str) -> BoundLookup:
+    """Return a lookup whose keys are over the rows, checked, with all columns of its table."""
+    keys = tuple(
+        (key, column, _compared(lookup, key, table.field(column), rows, zone)) for key, column in lookup.keys
+    )
+    columns = tuple((lookup.column(field.name), field.name, plain_type(field.type)) for field in table)
+    return BoundLookup(lookup.name, lookup.table, keys, columns)
+
+
+def _compared(lookup: Lookup, key: Expr, column: pa.Field, rows: pa.Schema, zone: str) -> pa.DataType:
+    """The type in which a key over the rows and a column of the table are compared."""
+    key_type, column_type = check(key, rows, zone), sql_type(column.type)
+    if {key_type, column_type} == {"bigint", "double"}:
+        return pa.float64()  # as everywhere in expressions
+    if key_type not in COMPARABLE_TYPES or column_type not in (key_type, "null"):
+        cast_type = column_type if column_type in COMPARABLE_TYPES else "string"
+        raise QueryError(
+            f"{key} is {key_type} and {lookup.alias}.{column.name} is {column_type}: they cannot be equal",
+            position=key.position or lookup.position,
+            hint=f"write CAST({key} AS {cast_type}), or give the table a column of type {key_type}",
+        )
+    if key_type == "timestamp":
+        # Instants where one of them has a zone: local times are then those of the run's.
+        zoned = result_type(key, rows, zone).tz or time_zone(column.type)
+        return arrow_type(key_type, zone if zoned else None)
+    return arrow_type(key_type)
 
 
 def plain_type(dtype: pa.DataType) -> pa.DataType:
@@ -108,11 +150,7 @@ class _Binding:
         if not query.lookups:
             return query
         lookups = tuple(self._bound(lookup) for lookup in query.lookups)
-        matched: list[Expr] = [
-            _is_there(f"{table.name}.{lookup.keys[0][1]}")
-            for lookup, table in zip(lookups, self.tables)
-            if lookup.how == "inner"
-        ]
+        matched = [lookup.matched for lookup in lookups if lookup.how == "inner"]
         conditions = matched if query.predicate is None else [*matched, self._over(query.predicate)]
         keys = tuple(self._column(column).name for column in query.keys)
         for name in keys:
@@ -135,43 +173,14 @@ class _Binding:
 
     def _bound(self, lookup: Lookup) -> Lookup:
         """The lookup with its keys bound, the table taken into the scope under its name in the rows."""
-        if lookup.table not in self.schemas:
-            raise _unknown_table(lookup, self.schemas)
-        table = self.schemas[lookup.table]
-        for _, column in lookup.keys:
-            if table.names.count(column) != 1:
-                raise _unknown_key(lookup, column, table.names)
-        keys = tuple((self._over(key), column) for key, column in lookup.keys)
-        types = [self._compared(lookup, key, table.field(column)) for key, column in keys]
-        name = f"{lookup.table}[{', '.join(map(_spelled, keys))}]"
-        if name not in self.lookups:
-            self.lookups[name] = BoundLookup(
-                name, lookup.table, tuple((k, c, t) for (k, c), t in zip(keys, types))
-            )
+        table = table_schema(lookup, self.schemas)
+        bound = replace(lookup, keys=tuple((self._over(key), column) for key, column in lookup.keys))
+        whole = whole_lookup(bound, table, self.rows, self.zone)
+        self.lookups.setdefault(whole.name, whole)
         merged = frozenset(c for key, c in lookup.keys if isinstance(key, Column) and key.name == c)
-        self.tables.append(_Table(lookup.alias, name, table.names, merged))
-        added = [pa.field(f"{name}.{field.name}", plain_type(field.type)) for field in table]
-        self.rows = pa.schema([*self.rows, *added])
-        return replace(lookup, keys=keys, alias=name)
-
-    def _compared(self, lookup: Lookup, key: Expr, column: pa.Field) -> pa.DataType:
-        """The type in which a key and a column of the table are compared."""
-        key_type, column_type = check(key, self.rows, self.zone), sql_type(column.type)
-        if {key_type, column_type} == {"bigint", "double"}:
-            return pa.float64()  # as everywhere in expressions
-        if key_type not in COMPARABLE_TYPES or column_type not in (key_type, "null"):
-            cast_type = column_type if column_type in COMPARABLE_TYPES else "string"
-            raise QueryError(
-                f"{key} is {key_type} and {lookup.alias}.{column.name} is {column_type}: "
-                "they cannot be equal",
-                position=key.position or lookup.position,
-                hint=f"write CAST({key} AS {cast_type}), or give the table a column of type {key_type}",
-            )
-        if key_type == "timestamp":
-            # Instants where one of them has a zone: local times are then those of the run's.
-            zoned = result_type(key, self.rows, self.zone).tz or time_zone(column.type)
-            return arrow_type(key_type, self.zone if zoned else None)
-        return arrow_type(key_type)
+        self.tables.append(_Table(lookup.alias, whole.name, table.names, merged))
+        self.rows = with_tables(self.rows, [whole])
+        return replace(bound, alias=whole.name)
 
     def _over(self, expr: Expr) -> Expr:
         return _renamed(expr, self._column)
@@ -195,8 +204,7 @@ class _Binding:
                 (t.columns for t in self.tables if called and t.alias == called), self._column_names()
             )
             where = f" of {called!r}" if called else ""
-            error = unknown_column(replace(column, name=name), tuple(candidates))
-            raise QueryError(error.message + where, position=error.position, hint=error.hint)
+            raise unknown_of(replace(column, name=name), candidates, where)
         return replace(column, name=matches[0])
 
     def _column_names(self) -> list[str]:
@@ -206,13 +214,24 @@ class _Binding:
         places = [self.given.source] if name in matches else []
         places += [t.alias for t in self.tables if f"{t.name}.{name}" in matches]
         if len(places) == 1:
-            message = f"{places[0]!r} has {len(matches)} columns named {name!r}"
-            return QueryError(message, position=column.position, hint="rename them")
+            return several_columns(replace(column, name=name), len(matches), places[0])
         return QueryError(
             f"the column {name!r} is in {' and in '.join(map(repr, places))}",
             position=column.position,
             hint=f"say which, as in {places[-1]}.{name}",
         )
+
+
+def unknown_of(column: Column, names: Iterable[str], where: str) -> QueryError:
+    """The error for a column that is not among some names, and whose these are."""
+    error = unknown_column(column, tuple(names))
+    return QueryError(error.message + where, position=error.position, hint=error.hint)
+
+
+def several_columns(column: Column, count: int, table: str) -> QueryError:
+    """The error for a name that a table has more than once."""
+    message = f"{table!r} has {count} columns named {column.name!r}"
+    return QueryError(message, position=column.position, hint="rename them")
 
 
 def _renamed(expr: Expr, rename: Callable[[Column], Column]) -> Expr:
@@ -223,21 +242,11 @@ def _renamed(expr: Expr, rename: Callable[[Column], Column]) -> Expr:
     return expr
 
 
-def _is_there(column: str) -> Expr:
-    """A key of a table is never null: where it is, the row met none."""
-    return Call("not", (Call("is_null", (Column(column),)),))
-
-
 def _all(conditions: list[Expr]) -> Expr | None:
     whole = conditions[0] if conditions else None
     for condition in conditions[1:]:
         whole = Call("and", (whole, condition))  # type: ignore[arg-type]
     return whole
-
-
-def _spelled(pair: tuple[Expr, str]) -> str:
-    key, column = pair
-    return column if key == Column(column) else f"{key} = {column}"
 
 
 def _unknown_table(lookup: Lookup, tables: Mapping[str, pa.Schema]) -> QueryError:

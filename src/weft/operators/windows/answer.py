@@ -27,25 +27,26 @@ from weft.operators.windows.counting import count_rows
 from weft.operators.windows.due import last_ends
 from weft.operators.windows.due_windows import Due, Region, WindowColumns, plan_due_windows
 from weft.operators.windows.gridded import find_runs
-from weft.operators.windows.program import CompiledQuery, Program
+from weft.operators.windows.pieces import WindowPiece
+from weft.operators.windows.program import CompiledQuery, WindowProgram
 from weft.operators.windows.roster import Roster
 from weft.operators.windows.runs import Runs
 from weft.operators.windows.shards import MAX_PAIRS_AT_ONCE, bounded
 from weft.operators.windows.spread import Spread, spread
-from weft.operators.windows.state import CountWindowCells, GroupingState, Piece, State
+from weft.operators.windows.state import BucketCells, CountWindowCells, GroupingState
 from weft.operators.windows.waiting import WaitingRows
 from weft.planning.tree import Tree
 from weft.slicing import align
 
 
 def final(
-    state: State,
-    pieces: Iterable[Piece],
+    state: BucketCells,
+    pieces: Iterable[WindowPiece],
     watermark: int | None,
-    program: Program,
+    program: WindowProgram,
     spent: Counter[int] | None = None,
     failed: Failed | None = None,
-) -> tuple[State, dict[str, pa.Table]]:
+) -> tuple[BucketCells, dict[str, pa.Table]]:
     """Merge partials into the state, answer what is due, forget what no open window needs.
 
     The state given is changed and returned; results hold only the queries that have any. To ``spent``, where
@@ -71,9 +72,9 @@ def final(
 
 
 def _answer(
-    state: State,
+    state: BucketCells,
     watermark: int,
-    program: Program,
+    program: WindowProgram,
     spent: Counter[int] | None,
     results: dict[str, pa.Table],
     failed: Failed,
@@ -151,7 +152,7 @@ class View:
             self.regions[predicate] = Region(bounds.astype(np.int64), group, at, edges)
 
     def answer(
-        self, program: Program, roster: Roster, places: np.ndarray, due: Due, failed: Failed
+        self, program: WindowProgram, roster: Roster, places: np.ndarray, due: Due, failed: Failed
     ) -> Iterator[tuple[CompiledQuery, pa.Table]]:
         """The due windows of queries as tables; those that differ in windows alone are answered together.
 
@@ -204,7 +205,12 @@ class Answers:
     windows alone."""
 
     def __init__(
-        self, program: Program, view: View, entries: Sequence[CompiledQuery], shapes: np.ndarray, runs: Runs
+        self,
+        program: WindowProgram,
+        view: View,
+        entries: Sequence[CompiledQuery],
+        shapes: np.ndarray,
+        runs: Runs,
     ) -> None:
         self.program, self.view, self.entries, self.runs = program, view, entries, runs
         changes = (np.flatnonzero(np.diff(shapes)) + 1).tolist()
@@ -294,7 +300,7 @@ def _typed(array: pa.Array, dtype: pa.DataType) -> pa.Array:
     return array.cast(dtype, safe=False)
 
 
-def _finish(program: Program, entry: CompiledQuery, table: pa.Table) -> pa.Table:
+def _finish(program: WindowProgram, entry: CompiledQuery, table: pa.Table) -> pa.Table:
     """Result columns computed from aggregates, and HAVING."""
     query = entry.query
     if not query.outputs and query.having is None:
@@ -315,7 +321,7 @@ def _extended(table: pa.Table, outputs: dict[str, Expr], zone: str) -> pa.Table:
     return table
 
 
-def closing_time(program: Program, max_time: int) -> int:
+def closing_time(program: WindowProgram, max_time: int) -> int:
     """The earliest watermark that closes every window that can hold a row up to ``max_time``."""
     until = max_time + 1 if program.counts_rows else max_time
     return max(until, int(last_ends(program.windows, np.array([max_time]))[0]))

@@ -7,7 +7,8 @@ a query that came later are answered from ``Origin.since`` on (see ``history``).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,15 +17,16 @@ from weft.errors import AggregateError
 from weft.operators.blame import Where
 from weft.operators.predicates.signature import pack, unpack
 from weft.operators.windows.layout import WindowLayout
-from weft.operators.windows.program import Axis, Program
-from weft.operators.windows.state import Cells, CountWindowCells, GroupingState, Piece, State
+from weft.operators.windows.pieces import WindowPiece
+from weft.operators.windows.program import Axis, WindowProgram
+from weft.operators.windows.state import BucketCells, Cells, CountWindowCells, GroupingState
 from weft.slicing import Progression, align
 
 
 class WindowCarryOver:
     """Carry-over of state from an old layout to a program."""
 
-    def __init__(self, old: WindowLayout, program: Program) -> None:
+    def __init__(self, old: WindowLayout, program: WindowProgram) -> None:
         self.old, self.program = old, program
         bits = {text: bit for bit, text in enumerate(old.predicates)}
         self._bits = np.array([bits.get(text, -1) for text in program.layout.predicates], dtype=np.int64)
@@ -32,7 +34,7 @@ class WindowCarryOver:
         self.numbers = [numbers.get(shape.name) for shape in old.groupings]
         """The new number of each old grouping, None where it is gone."""
 
-    def piece(self, piece: Piece) -> Piece | None:
+    def piece(self, piece: WindowPiece) -> WindowPiece | None:
         """Partials of the old layout as partials of the new."""
         number = self.numbers[piece.grouping]
         if number is None:
@@ -59,11 +61,11 @@ class WindowCarryOver:
         needed = np.any(bitmaps[:, grouping.predicates], axis=1)
         if not needed.all():
             carried = carried.filter(pa.array(needed[encoded.indices.to_numpy(zero_copy_only=False)]))
-        return Piece(piece.bucket, number, carried)
+        return WindowPiece(piece.bucket, number, carried)
 
-    def state(self, old: State) -> State:
+    def state(self, old: BucketCells) -> BucketCells:
         """A state of the old layout as one of the new; the old one must not be used any more."""
-        new = State(self.program, old.bucket)
+        new = BucketCells(self.program, old.bucket)
         new.answered = old.answered
         for number, held in enumerate(old.groupings):
             to = self.numbers[number]
@@ -72,7 +74,7 @@ class WindowCarryOver:
             if isinstance(held, GroupingState) and not isinstance(held, CountWindowCells):
                 new.groupings[to] = self._cells(held, number, to)
             else:
-                piece = self.piece(Piece(old.bucket, number, held.table()))
+                piece = self.piece(WindowPiece(old.bucket, number, held.table()))
                 assert piece is not None
                 new.absorb(piece)
             if isinstance(held, GroupingState):
@@ -121,6 +123,24 @@ class WindowCarryOver:
         before = unpack(packed, len(self.old.predicates))
         no_predicate = np.zeros((len(before), 1), dtype=np.bool_)
         return np.hstack([before, no_predicate])[:, self._bits]
+
+
+class LatestCarryOver:
+    """The carry-over to a program, kept from one table to the next of the same layout.
+
+    A stage is asked table by table, and a layout of thousands of queries takes time to read.
+    """
+
+    def __init__(self, program: WindowProgram) -> None:
+        self.program = program
+        self._latest: tuple[Mapping[str, Any], WindowCarryOver] | None = None
+
+    def of(self, layout: Mapping[str, Any]) -> WindowCarryOver:
+        """Return the carry-over from a layout, given as plain data."""
+        latest = self._latest
+        if latest is None or latest[0] is not layout:
+            latest = self._latest = layout, WindowCarryOver(WindowLayout.from_dict(layout), self.program)
+        return latest[1]
 
 
 def _recut(progressions: Sequence[Progression], starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""Compiling: a plan checked against one stream's schema, before anything runs, becomes a Program.
+"""Compiling: a plan checked against one stream's schema, before anything runs, becomes a WindowProgram.
 
 Equal predicates become one bit of the signature, equal group-by sets one grouping, equal parts of aggregates
 one part of their grouping.
@@ -23,8 +23,8 @@ from weft.model.instants import BEGINNING_OF_TIME
 from weft.model.names import check_names
 from weft.model.query import Aggregate, Query
 from weft.operators.lookups.bind import bind_plan, with_tables
-from weft.operators.windows.program import Answer, Axis, CompiledQuery, Grouping, Origin, Program
-from weft.planning.plan import Plan
+from weft.operators.windows.program import Answer, Axis, CompiledQuery, Grouping, Origin, WindowProgram
+from weft.planning.plan import Plan, check_one_stream
 from weft.slicing import SLICERS, reduce_progressions
 
 T = TypeVar("T")
@@ -41,11 +41,11 @@ def compile_plan(  # noqa: PLR0913  (choices of their own, given by keyword)
     buckets: int = 1,
     origins: Mapping[str, Origin] | None = None,
     version: int = 1,
-    running: Program | None = None,
+    running: WindowProgram | None = None,
     tables: Mapping[str, pa.Schema] | None = None,
     streams: Collection[str] | None = None,
     zone: str = UTC,
-) -> Program:
+) -> WindowProgram:
     """Check a plan against a stream's schema and make it ready to run in so many buckets.
 
     ``strict`` lets a value that cannot be computed (a division by zero, say) stop the run instead of
@@ -54,6 +54,7 @@ def compile_plan(  # noqa: PLR0913  (choices of their own, given by keyword)
     lookup tables that queries may read, ``streams`` the names of the streams where they are given by name.
     ``zone`` is that of local times: of ``hour``, of casts between times and texts or dates, of literals.
     """
+    check_one_stream(plan)
     check_names(plan.queries, streams)
     _check_time(schema, time)
     zone = read_zone(zone)
@@ -66,7 +67,7 @@ def compile_plan(  # noqa: PLR0913  (choices of their own, given by keyword)
     stream = _Stream(rows, time, zone)
     entries = _entries(plan, origin_of, _Numbers(predicates, places, parts), stream, buckets, running)
     _check_techniques(plan, entries, parts)
-    program = Program(
+    program = WindowProgram(
         given,
         schema,
         time,
@@ -87,7 +88,7 @@ def compile_plan(  # noqa: PLR0913  (choices of their own, given by keyword)
     return program
 
 
-def _was_checked(query: Query, running: Program | None) -> bool:
+def _was_checked(query: Query, running: WindowProgram | None) -> bool:
     checked = running.by_name.get(query.name) if running else None
     return checked is not None and checked.query is query
 
@@ -114,7 +115,7 @@ def _entries(
     numbers: _Numbers,
     stream: _Stream,
     buckets: int,
-    running: Program | None,
+    running: WindowProgram | None,
 ) -> list[CompiledQuery]:
     """Make every query ready; the parts that it needs are added to those of its grouping."""
     entries: list[CompiledQuery] = []
@@ -143,7 +144,7 @@ def _entries(
     return entries
 
 
-def _check_result(entry: CompiledQuery, program: Program) -> None:
+def _check_result(entry: CompiledQuery, program: WindowProgram) -> None:
     """The outputs of a query must have types, and its HAVING must be a condition over them."""
     query = entry.query
     try:

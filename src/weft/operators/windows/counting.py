@@ -14,13 +14,16 @@ from numba import njit
 
 from weft.operators.predicates.signature import pack, unpack
 from weft.operators.times import ALL_ROWS
-from weft.operators.windows.program import Program
-from weft.operators.windows.state import CountWindowCells, Piece, State
+from weft.operators.windows.pieces import WindowPiece
+from weft.operators.windows.program import WindowProgram
+from weft.operators.windows.state import BucketCells, CountWindowCells
 from weft.operators.windows.waiting import WaitingRows
 from weft.slicing import slices_of
 
 
-def count_rows(state: State, watermark: int, program: Program) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+def count_rows(
+    state: BucketCells, watermark: int, program: WindowProgram
+) -> dict[int, tuple[np.ndarray, np.ndarray]]:
     """Count the rows that the watermark has passed: how many each group had and now has, by grouping.
 
     What was made of them is in the state, and in ``state.counted_pieces`` for the slice store.
@@ -55,8 +58,8 @@ def _bitmaps(released: pa.RecordBatch, predicates: int) -> Callable[[int], np.nd
 
 
 def _count(
-    program: Program, number: int, state: State, rows: pa.RecordBatch
-) -> tuple[Piece, tuple[np.ndarray, np.ndarray]]:
+    program: WindowProgram, number: int, state: BucketCells, rows: pa.RecordBatch
+) -> tuple[WindowPiece, tuple[np.ndarray, np.ndarray]]:
     """The rows as slices of rows, and how many rows each group had before and has with them."""
     grouping, counted = program.groupings[number], state.groupings[number]
     assert isinstance(counted, CountWindowCells)
@@ -81,7 +84,7 @@ def _count(
     ]
     fresh = CountWindowCells(grouping, len(program.predicates))
     fresh.absorb(pa.RecordBatch.from_arrays([a for _, a in columns], names=[n for n, _ in columns]))
-    piece = Piece(state.bucket, number, fresh.table())
+    piece = WindowPiece(state.bucket, number, fresh.table())
     state.inherit({(number, *where): error for where, error in fresh.failed.items()})
     return piece, (before, after)
 

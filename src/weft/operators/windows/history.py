@@ -15,7 +15,7 @@ import numpy as np
 from weft.aggregates import Part
 from weft.model.instants import BEGINNING_OF_TIME
 from weft.model.window import Window
-from weft.operators.windows.program import CompiledQuery, Origin, Program
+from weft.operators.windows.program import CompiledQuery, Origin, WindowProgram
 from weft.slicing import Progression
 
 STARTS_PER_CHUNK = 1 << 14
@@ -24,23 +24,32 @@ MAX_STARTS = 1 << 20
 OLDEST_START = -(1 << 62)
 
 
-def origin_of(alone: Program, running: Program, max_time: int | None, watermark: int | None) -> Origin:
-    """Return the origin of a query, compiled ``alone``, that is added to a stream which has come so far."""
-    if max_time is None or watermark is None:
+def origin_of(
+    alone: WindowProgram, running: WindowProgram, max_time: int | None, watermark: int | None
+) -> Origin:
+    """Return the origin of a query, compiled ``alone``, that is added to a stream which has come so far.
+
+    Without a watermark no window has been answered yet, and every one of them is open.
+    """
+    if max_time is None:
         return Origin()
     (entry,) = alone.entries
     window = entry.query.window
     if window.rows:
         # It counts from the first row that nobody has seen.
         return Origin(max_time + 1, max_time)
-    opening, later = first_open(window, watermark), first_start(window, max_time + 1)
+    mark, later = OLDEST_START if watermark is None else watermark, first_start(window, max_time + 1)
+    opening = first_open(window, mark)
     peers = [e for e in running.entries if _alike(e, entry)]
     if peers and not entry.query.group_by:
         peers = [e for e in peers if e.bucket == peers[0].bucket]
     since = max(opening, later)
     if peers and opening < later:
-        history = History(alone, running, peers, max_time, watermark)
-        since = history.first_exact(window, max(opening, later - MAX_STARTS * window.slide), later)
+        history = History(alone, running, peers, max_time, mark)
+        oldest = max(opening, later - MAX_STARTS * window.slide)
+        since = history.first_exact(window, oldest, later)
+        if watermark is None and since == oldest:
+            since = BEGINNING_OF_TIME  # as far back as it was looked at, so it has always been
     return Origin(since, max_time, peers[0].bucket if since < later else None)
 
 
@@ -71,7 +80,7 @@ def _alike(entry: CompiledQuery, other: CompiledQuery) -> bool:
     )
 
 
-def _parts(program: Program, entry: CompiledQuery) -> set[Part]:
+def _parts(program: WindowProgram, entry: CompiledQuery) -> set[Part]:
     parts = program.groupings[entry.grouping].parts
     return {parts[n] for answer in entry.answers for n in answer.parts}
 
@@ -80,7 +89,12 @@ class History:
     """Cells that running queries of the same grouping and predicate, ``peers``, have kept for a new one."""
 
     def __init__(
-        self, alone: Program, running: Program, peers: Sequence[CompiledQuery], max_time: int, watermark: int
+        self,
+        alone: WindowProgram,
+        running: WindowProgram,
+        peers: Sequence[CompiledQuery],
+        max_time: int,
+        watermark: int,
     ) -> None:
         self.max_time, self.watermark = max_time, watermark
         self._edges = self._cut(peers)

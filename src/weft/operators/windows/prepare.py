@@ -18,16 +18,20 @@ import pyarrow as pa
 
 from weft.aggregates import Part
 from weft.expr.evaluate import Evaluator
+from weft.io.files.chunk import Origins
 from weft.model.instants import BEGINNING_OF_TIME
 from weft.operators.blame import Failed, attempted, needing
+from weft.operators.contract import ArrivedRows, Missed
 from weft.operators.keys import KeyIndex
-from weft.operators.late import late_rows
+from weft.operators.late import late_table
 from weft.operators.lookups.index import NO_LOOKUPS, Lookups
 from weft.operators.predicates.signature import pack, signatures
 from weft.operators.times import Seen, one_batch, read_times
 from weft.operators.watermark import latest_times
 from weft.operators.windows.due import first_ends, last_ends
-from weft.operators.windows.program import Axis, Program
+from weft.operators.windows.missed import MissedMasks, missed_rows
+from weft.operators.windows.pieces import WindowPiece
+from weft.operators.windows.program import Axis, WindowProgram
 from weft.operators.windows.shards import Shards, SignedRows, projected, shards_of, unshared
 from weft.operators.windows.sharing import (
     SharingChoice,
@@ -38,51 +42,70 @@ from weft.operators.windows.sharing import (
     worth_spreading,
 )
 from weft.operators.windows.spread import Slices
-from weft.operators.windows.state import Piece
 from weft.slicing import slices_of
 
 MAX_KEYS_PER_INDEX = 1 << 20
 MAX_INDEXES_PER_THREAD = 64
 
 
+NO_ROWS = np.zeros(0, dtype=np.bool_)
+
+
 @dataclass(frozen=True, slots=True)
 class Partials:
-    """Result of one batch: its counts, its partials by bucket and grouping, what was shared, and, where
-    asked for, its late rows."""
+    """Result of one batch: its counts, its partials by bucket and grouping, what was shared, a mask of its
+    late rows (empty: none was), and, where asked for, the rows that missed a window, also as a table."""
 
     seen: Seen = field(default_factory=Seen)
-    pieces: list[Piece] = field(default_factory=list)
+    pieces: list[WindowPiece] = field(default_factory=list)
     choices: list[SharingChoice] = field(default_factory=list)
+    late_mask: np.ndarray = field(default_factory=lambda: NO_ROWS)
+    missed: Missed | None = None
     late: pa.Table | None = None
 
 
 def partial(  # noqa: PLR0913  (choices of their own, given by keyword)
     batch: pa.RecordBatch | pa.Table,
-    program: Program,
+    program: WindowProgram,
     watermark: int | None,
     buckets: int = 1,
     lookups: Lookups = NO_LOOKUPS,
     keep_late: bool = False,
     limit: int | None = None,
-    origins: Sequence[tuple[str, int]] = (),
+    origins: Origins = (),
     failed: Failed | None = None,
 ) -> Partials:
-    """Aggregate a batch's rows into partials.
+    """Aggregate a batch's rows into partials, as ``partials_of``; late rows are kept as a table."""
+    rows = ArrivedRows(batch, limit, origins, lookups)
+    partials = partials_of(rows, program, watermark, buckets, keep_late, failed)
+    if partials.missed is None:
+        return partials
+    late = late_table(batch.select(program.columns), program.schema, partials.missed, watermark)
+    return replace(partials, late=late)
+
+
+def partials_of(
+    arrival: ArrivedRows,
+    program: WindowProgram,
+    watermark: int | None,
+    buckets: int = 1,
+    keep_missed: bool = False,
+    failed: Failed | None = None,
+) -> Partials:
+    """Aggregate rows into partials.
 
     Rows all of whose windows the watermark has closed are dropped; ``watermark`` None closes nothing.
-    ``lookups`` has the tables that the program's queries look up. ``keep_late`` gives the rows that missed
-    a window, those without a time, and those after the ``limit``, which count in their windows but are not
-    believed. ``origins`` says of which partition how many rows, one after the other, are. To ``failed``,
-    where given, queries that cannot be answered over these rows are added, with why: they have to leave, and
-    the partials are then to be made anew.
+    ``keep_missed`` says which rows missed a window, have no time, or are ahead of the clock: these count in
+    their windows but are not believed. To ``failed``, where given, queries that cannot be answered over these
+    rows are added, with why: they have to leave, and the partials are then to be made anew.
     """
-    rows = batch = _one_chunk(batch, program)
+    batch, limit = _one_chunk(arrival.table, program), arrival.limit
     partials = Partials()
     missed: np.ndarray | None = None
     uncounted: np.ndarray | None = None
     if not batch.num_rows:
         return partials
-    batch, bad_keys = lookups.extend(batch, program.strict, program.zone)
+    batch, bad_keys = arrival.lookups.extend(batch, program.strict, program.zone)
     times, keep = read_times(batch.column(program.time))
     evaluator = Evaluator(batch, strict=program.strict, zone=program.zone)
     signed = signatures(program.predicates, evaluator, batch.num_rows)
@@ -98,28 +121,26 @@ def partial(  # noqa: PLR0913  (choices of their own, given by keyword)
         ) as counted:
             _line_up(program, counted, buckets, partials)
     timed = times[keep] if keep.size else times
-    late = _count(uncounted if program.counts_rows else missed)
-    untimed = batch.num_rows - timed.size
-    latest = latest_times(times, keep, origins, limit)
+    late = uncounted if program.counts_rows else missed
+    latest = latest_times(times, keep, arrival.origins, limit)
     ahead = None
     if limit is not None and timed.size and timed.max() > limit:
         ahead = times > limit if not keep.size else keep & (times > limit)
     seen = Seen(
         batch.num_rows,
-        late,
-        untimed,
+        _count(late),
+        batch.num_rows - timed.size,
         evaluator.bad + bad_keys,
         max(latest.values(), default=None),
         _count(ahead),
         None if ahead is None else int(times[ahead].max()),
         latest,
     )
-    if keep_late and late + untimed + seen.ahead:
-        masks = (~keep if keep.size else None, missed, uncounted, ahead)
-        no_rows = np.zeros(len(times), dtype=np.bool_)
-        reasons = tuple(no_rows if mask is None else mask for mask in masks)
-        return replace(partials, seen=seen, late=late_rows(rows, program, times, reasons, watermark))
-    return replace(partials, seen=seen)
+    partials = replace(partials, seen=seen, late_mask=late if late is not None and seen.late else NO_ROWS)
+    if keep_missed and seen.late + seen.untimed + seen.ahead:
+        masks = MissedMasks(~keep if keep.size else None, missed, uncounted, ahead)
+        return replace(partials, missed=missed_rows(program.windows, times, masks, watermark))
+    return partials
 
 
 def _count(mask: np.ndarray | None) -> int:
@@ -127,13 +148,13 @@ def _count(mask: np.ndarray | None) -> int:
     return 0 if mask is None else int(np.count_nonzero(mask))
 
 
-def _one_chunk(batch: pa.RecordBatch | pa.Table, program: Program) -> pa.RecordBatch:
+def _one_chunk(batch: pa.RecordBatch | pa.Table, program: WindowProgram) -> pa.RecordBatch:
     batch = batch.select(program.columns)
     return one_batch(batch) if isinstance(batch, pa.Table) else batch
 
 
 def _in_time(
-    program: Program, times: np.ndarray, keep: np.ndarray, watermark: int | None
+    program: WindowProgram, times: np.ndarray, keep: np.ndarray, watermark: int | None
 ) -> tuple[Slices, np.ndarray | None]:
     """Return slices of time, without the rows that no open window covers, and which rows missed a window."""
     windows, (starts, ends, at) = program.windows, slices_of(program.progressions, times, keep)
@@ -160,7 +181,7 @@ def _one_each(times: np.ndarray, keep: np.ndarray, watermark: int | None) -> tup
 
 
 @contextmanager
-def _blaming(program: Program, rows: SignedRows, failed: Failed | None) -> Iterator[SignedRows]:
+def _blaming(program: WindowProgram, rows: SignedRows, failed: Failed | None) -> Iterator[SignedRows]:
     """In the block, an error is added to ``failed`` for each query that it comes from; what is no query's own
     is raised."""
     try:
@@ -174,7 +195,7 @@ def _blaming(program: Program, rows: SignedRows, failed: Failed | None) -> Itera
         failed |= guilty
 
 
-def _failing(program: Program, rows: SignedRows) -> dict[tuple[Part, int], Exception]:
+def _failing(program: WindowProgram, rows: SignedRows) -> dict[tuple[Part, int], Exception]:
     """The parts that fail over the rows that satisfy a predicate, each tried for itself."""
     errors: dict[tuple[Part, int], Exception] = {}
     for grouping in program.groupings:
@@ -192,7 +213,7 @@ def _try(rows: SignedRows, groups: np.ndarray, part: Part, predicate: int) -> No
     part.columns(shards_of(rows, groups, {part: (predicate,)}).states[part])
 
 
-def _share(program: Program, rows: SignedRows, buckets: int, partials: Partials) -> None:
+def _share(program: WindowProgram, rows: SignedRows, buckets: int, partials: Partials) -> None:
     """Partials for the windows in time, made in the cheapest way for these rows."""
     shared: dict[int, list[int]] = {}
     for number, grouping in enumerate(program.groupings):
@@ -214,7 +235,7 @@ def _share(program: Program, rows: SignedRows, buckets: int, partials: Partials)
 
 
 def _share_together(
-    program: Program, rows: SignedRows, shared: dict[int, list[int]], buckets: int, partials: Partials
+    program: WindowProgram, rows: SignedRows, shared: dict[int, list[int]], buckets: int, partials: Partials
 ) -> None:
     """Partials of groupings, with their predicates, from rows grouped by all their keys."""
     names, types = union_keys(program, shared)
@@ -248,7 +269,7 @@ def _share_together(
         )
 
 
-def _line_up(program: Program, rows: SignedRows, buckets: int, partials: Partials) -> None:
+def _line_up(program: WindowProgram, rows: SignedRows, buckets: int, partials: Partials) -> None:
     """A partial for each row that has to wait for its number."""
     for number, grouping in enumerate(program.groupings):
         if grouping.axis is Axis.WAITING:
@@ -261,7 +282,9 @@ def _groups(keys: KeyIndex, names: Sequence[str], rows: SignedRows) -> np.ndarra
     return keys.encode([rows.evaluator.batch.column(name) for name in names], len(rows.times))
 
 
-def _split(program: Program, number: int, keys: KeyIndex, shards: Shards, buckets: int) -> list[Piece]:
+def _split(
+    program: WindowProgram, number: int, keys: KeyIndex, shards: Shards, buckets: int
+) -> list[WindowPiece]:
     """One piece per bucket that has a partial."""
     if not len(shards):
         return []
@@ -277,10 +300,10 @@ def _split(program: Program, number: int, keys: KeyIndex, shards: Shards, bucket
         columns += part.columns(shards.states[part])
     whole = pa.RecordBatch.from_arrays([a for _, a in columns], names=[name for name, _ in columns])
     if not grouping.keys:
-        return [Piece(bucket, number, whole) for bucket in grouping.buckets]
+        return [WindowPiece(bucket, number, whole) for bucket in grouping.buckets]
     if buckets == 1:
-        return [Piece(0, number, whole)]
-    return Piece(0, number, whole).by_bucket(keys, shards.group, buckets)
+        return [WindowPiece(0, number, whole)]
+    return WindowPiece(0, number, whole).by_bucket(keys, shards.group, buckets)
 
 
 _thread = threading.local()

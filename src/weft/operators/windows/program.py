@@ -1,10 +1,11 @@
-"""The Program: a plan made ready for one stream's schema; what every task carries and every batch reads."""
+"""The WindowProgram: a plan made ready for one stream's schema, which every task carries."""
 
 from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -19,9 +20,11 @@ from weft.model.window import Window
 from weft.operators.lookups.bind import BoundLookup
 from weft.operators.windows.layout import Shape, WindowLayout, part_text
 from weft.operators.windows.roster import Roster
-from weft.planning.plan import Plan
 from weft.planning.tree import Tree
 from weft.slicing import SLICERS, Progression, reduce_progressions
+
+if TYPE_CHECKING:
+    from weft.planning.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +115,7 @@ class Grouping:
 
 
 @dataclass(frozen=True)
-class Program:
+class WindowProgram:
     """Everything a batch needs, checked against the schema; ``version`` counts the changes of queries.
 
     ``streams`` are the names that FROM may have; None where the stream was given without one. ``zone`` is

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from weft.aggregates import Part
 from weft.operators.cells import compact, factorize
-from weft.operators.windows.program import Axis, Program
+from weft.operators.windows.program import Axis, WindowProgram
 from weft.operators.windows.shards import MAX_PAIRS_AT_ONCE, Shards, SignedRows
 from weft.operators.windows.spread import Places, Slices
 from weft.slicing import slices_of
@@ -113,7 +113,7 @@ def satisfying(choices: Iterable[SharingChoice]) -> int:
 
 
 def choose_unshared(
-    program: Program, number: int, rows: SignedRows, groups: Callable[[], np.ndarray]
+    program: WindowProgram, number: int, rows: SignedRows, groups: Callable[[], np.ndarray]
 ) -> list[tuple[Places, list[int], SharingChoice]]:
     """The predicates of a grouping that are better not shared, tree by tree, with the counts that say so.
 
@@ -151,7 +151,7 @@ def choose_unshared(
 
 
 def worth_spreading(
-    program: Program, number: int, predicates: Sequence[int], shards: Shards
+    program: WindowProgram, number: int, predicates: Sequence[int], shards: Shards
 ) -> Places | None:
     """Return where what each predicate has of the shards is gathered, if that is less than the shards."""
     if len(shards) <= len(predicates):
@@ -163,7 +163,11 @@ def worth_spreading(
 
 
 def places_of(
-    program: Program, number: int, predicates: Sequence[int], rows: SignedRows | Shards, groups: np.ndarray
+    program: WindowProgram,
+    number: int,
+    predicates: Sequence[int],
+    rows: SignedRows | Shards,
+    groups: np.ndarray,
 ) -> Places | None:
     """Return where what these predicates have is gathered: in the slices that their own queries need.
 
@@ -181,7 +185,7 @@ def places_of(
     return Places(slices, rows.bitmaps[:, predicates], len(compact(groups)[0]))
 
 
-def choose_united_keys(program: Program, rows: SignedRows) -> list[list[int]]:
+def choose_united_keys(program: WindowProgram, rows: SignedRows) -> list[list[int]]:
     """The groupings in time, those together whose keys are first grouped by all their columns.
 
     Of all pairs of sets, the one whose union saves most is joined, until none saves.
@@ -215,14 +219,16 @@ def choose_united_keys(program: Program, rows: SignedRows) -> list[list[int]]:
     return sets
 
 
-def union_keys(program: Program, numbers: Iterable[int]) -> tuple[tuple[str, ...], tuple[pa.DataType, ...]]:
+def union_keys(
+    program: WindowProgram, numbers: Iterable[int]
+) -> tuple[tuple[str, ...], tuple[pa.DataType, ...]]:
     """The key columns of all these groupings, and their types."""
     groupings = [program.groupings[n] for n in numbers]
     types = {name: dtype for g in groupings for name, dtype in zip(g.keys, g.key_types)}
     return tuple(types), tuple(types.values())
 
 
-def union_parts(program: Program, numbers: Iterable[int]) -> dict[Part, tuple[int, ...]]:
+def union_parts(program: WindowProgram, numbers: Iterable[int]) -> dict[Part, tuple[int, ...]]:
     """The parts of all these groupings, and which predicates need them."""
     parts: dict[Part, tuple[int, ...]] = {}
     for n in numbers:

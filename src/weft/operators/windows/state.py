@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +22,8 @@ from weft.operators.cells import factorize, order_by, run_targets
 from weft.operators.keys import KeyIndex
 from weft.operators.predicates.signature import unpack
 from weft.operators.windows.due import last_ends, needed_at
-from weft.operators.windows.program import Axis, Grouping, Program
+from weft.operators.windows.pieces import WindowPiece
+from weft.operators.windows.program import Axis, Grouping, WindowProgram
 from weft.operators.windows.waiting import WaitingRows
 
 T = TypeVar("T")
@@ -33,27 +33,6 @@ MAX_DEAD_SHARE = 0.125
 
 MAX_OVERLAP_SHARE = 0.25
 """Of the cells of pieces, those in slices of several, above which the pieces are merged."""
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Partials of one grouping for one bucket."""
-
-    bucket: int
-    grouping: int
-    table: pa.RecordBatch
-
-    def by_bucket(self, keys: KeyIndex, group: np.ndarray, buckets: int) -> list[Piece]:
-        """A piece for each of so many buckets that has a partial; ``group`` are their groups in ``keys``."""
-        bucket = keys.buckets(group, buckets)
-        order = order_by((bucket, buckets))
-        bounds = np.cumsum([0, *np.bincount(bucket, minlength=buckets)])
-        whole = self.table.take(pa.array(order))
-        return [
-            Piece(b, self.grouping, whole.slice(low, high - low))
-            for b, (low, high) in enumerate(pairwise(bounds))
-            if high > low
-        ]
 
 
 @dataclass(slots=True)
@@ -328,16 +307,16 @@ def _held(grouping: Grouping, predicates: int) -> GroupingState | WaitingRows:
     return (CountWindowCells if grouping.axis is Axis.ROWS else GroupingState)(grouping, predicates)
 
 
-class State:
+class BucketCells:
     """The state of one bucket: what it holds of each grouping, and how far windows have been answered.
 
     ``counted_pieces`` is what the last step made of rows that had waited: partials that no piece brought.
     """
 
-    def __init__(self, program: Program, bucket: int = 0) -> None:
+    def __init__(self, program: WindowProgram, bucket: int = 0) -> None:
         self.program, self.bucket = program, bucket
         self.answered: int | None = None
-        self.counted_pieces: list[Piece] = []
+        self.counted_pieces: list[WindowPiece] = []
         self.groupings = [_held(g, len(program.predicates)) for g in program.groupings]
 
     @property
@@ -350,7 +329,7 @@ class State:
         """Return how much memory the cells take."""
         return sum(g.bytes for g in self.groupings)
 
-    def absorb(self, piece: Piece) -> None:
+    def absorb(self, piece: WindowPiece) -> None:
         """Take in a piece of partials."""
         self.groupings[piece.grouping].absorb(piece.table)
 
@@ -362,24 +341,28 @@ class State:
         for grouping in self.groupings:
             grouping.evict(self.answered)
 
-    def halves(self, buckets: int) -> list[State]:
-        """Split it into the two buckets that it becomes when there are twice as many, ``buckets`` then.
+    def halves(self, buckets: int) -> list[BucketCells]:
+        """Split it into the two buckets that it becomes when there are twice as many, ``buckets`` then."""
+        return self.split(buckets // 2, buckets)
 
-        What has no keys stays where it is. This one must not be used any more.
+    def split(self, count: int, buckets: int) -> list[BucketCells]:
+        """Split it, one of ``count`` buckets, into those that it becomes when there are ``buckets``.
+
+        That is a multiple. What has no keys stays where it is. This one must not be used any more.
         """
-        halves = {b: State(self.program, b) for b in (self.bucket, self.bucket + buckets // 2)}
+        states = {b: BucketCells(self.program, b) for b in range(self.bucket, buckets, count)}
         for piece in self.snapshot():
             grouping, pieces = self.program.groupings[piece.grouping], [piece]
             if grouping.keys:
                 keys = KeyIndex(grouping.key_types)
                 group = keys.encode(piece.table.columns[: len(grouping.keys)])
                 pieces = piece.by_bucket(keys, group, buckets)
-            for half_piece in pieces:
-                halves[half_piece.bucket].absorb(half_piece)
-        for half in halves.values():
-            half.answered = self.answered
-            half.inherit(self.failed)
-        return list(halves.values())
+            for own_piece in pieces:
+                states[own_piece.bucket].absorb(own_piece)
+        for state in states.values():
+            state.answered = self.answered
+            state.inherit(self.failed)
+        return list(states.values())
 
     @property
     def failed(self) -> dict[Where, AggregateError]:
@@ -396,23 +379,28 @@ class State:
             if isinstance(held, GroupingState):
                 held.failed[part, predicate] = error
 
-    def snapshot(self) -> list[Piece]:
+    def snapshot(self) -> list[WindowPiece]:
         """Everything that is still needed, one piece per grouping that holds anything."""
-        pieces = []
-        for number, grouping in enumerate(self.groupings):
-            if self.answered is not None:
+        self.forget_dead()
+        return [
+            WindowPiece(self.bucket, number, grouping.table())
+            for number, grouping in enumerate(self.groupings)
+            if grouping.rows
+        ]
+
+    def forget_dead(self) -> None:
+        """Forget all cells that no open window covers, however few."""
+        if self.answered is not None:
+            for grouping in self.groupings:
                 grouping.evict(self.answered, always=True)
-            if grouping.rows:
-                pieces.append(Piece(self.bucket, number, grouping.table()))
-        return pieces
 
 
-def one_piece_each(pieces: Sequence[Piece], program: Program) -> list[Piece]:
+def one_piece_each(pieces: Sequence[WindowPiece], program: WindowProgram) -> list[WindowPiece]:
     """One piece per bucket and grouping; equal cells are combined where many slices are in several pieces."""
-    together: dict[tuple[int, int], list[Piece]] = {}
+    together: dict[tuple[int, int], list[WindowPiece]] = {}
     for piece in pieces:
         together.setdefault((piece.bucket, piece.grouping), []).append(piece)
-    merged: list[Piece] = []
+    merged: list[WindowPiece] = []
     for where, group in together.items():
         if len(group) == 1:
             merged += group
@@ -420,11 +408,11 @@ def one_piece_each(pieces: Sequence[Piece], program: Program) -> list[Piece]:
             merged += merge_pieces(group, program)
         else:
             whole = pa.Table.from_batches([p.table for p in group]).unify_dictionaries().combine_chunks()
-            merged.append(Piece(*where, whole.to_batches()[0]))
+            merged.append(WindowPiece(*where, whole.to_batches()[0]))
     return merged
 
 
-def _stack(pieces: Sequence[Piece]) -> bool:
+def _stack(pieces: Sequence[WindowPiece]) -> bool:
     """Return whether their tables can be put one after the other.
 
     The same column may have a dictionary here and none there, and Arrow unites none that hold a null.
@@ -434,7 +422,7 @@ def _stack(pieces: Sequence[Piece]) -> bool:
     return not nulls and len({p.table.schema for p in pieces}) == 1
 
 
-def _overlap(pieces: Sequence[Piece]) -> bool:
+def _overlap(pieces: Sequence[WindowPiece]) -> bool:
     """Return whether many cells are in slices that another piece has, too."""
     slices = pa.concat_tables(
         pa.Table.from_struct_array(p.table.column("slice_start").value_counts()) for p in pieces
@@ -446,13 +434,18 @@ def _overlap(pieces: Sequence[Piece]) -> bool:
     )
 
 
-def merge_pieces(pieces: Sequence[Piece], program: Program) -> list[Piece]:
+def merge_pieces(pieces: Sequence[WindowPiece], program: WindowProgram) -> list[WindowPiece]:
     """One piece per bucket and grouping, equal cells combined; PartsFailed where some cannot be."""
-    states: dict[int, State] = {}
+    states: dict[int, BucketCells] = {}
     for piece in pieces:
-        states.setdefault(piece.bucket, State(program, piece.bucket)).absorb(piece)
+        states.setdefault(piece.bucket, BucketCells(program, piece.bucket)).absorb(piece)
     merged = [piece for state in states.values() for piece in state.snapshot()]
     failed = {where: error for state in states.values() for where, error in state.failed.items()}
     if failed:
         raise PartsFailed(failed)
     return merged
+
+
+Piece: TypeAlias = WindowPiece
+State: TypeAlias = BucketCells
+"""The names that modules outside of windows know them by."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from weft.errors import JobError
 from weft.model.duration import format_duration
+from weft.planning.drawing import aligned, few
 from weft.planning.joins.member import Member
 from weft.planning.joins.rates import COMPARISONS, ChainCosts, Rates
 from weft.planning.joins.shape import Slice, bounded, cpu_opt, mem_opt, priced
@@ -111,21 +112,6 @@ def described(members: Sequence[Member]) -> dict[str, Any]:
         "sides": list(first.sides),
         "conditions": list(map(str, first.conditions)),
     }
-
-
-def few(names: Sequence[str]) -> str:
-    """The first few of some names.
-
-    >>> few(["a", "b", "c", "d", "e", "f"])
-    'a, b, c, d and 2 more'
-    """
-    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-
-
-def aligned(table: Sequence[Sequence[str]]) -> list[str]:
-    """The lines of a table, its columns under each other."""
-    widths = [max(len(row[c]) for row in table) for c in range(len(table[0]))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in table]
 
 
 def read_shape(text: str) -> str | float:

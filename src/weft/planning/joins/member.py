@@ -10,7 +10,7 @@ from weft.errors import QueryError
 from weft.model.as_data import canonical
 from weft.model.expression import Call, Expr, columns_of, with_columns
 from weft.model.join import JoinQuery
-from weft.model.query import Output, Query
+from weft.model.query import Lookup, Output, Query
 
 Key: TypeAlias = tuple[tuple[str, ...], frozenset[Expr]]
 """The common part of one chain's members: the streams, in order of name, and the conditions."""
@@ -21,6 +21,8 @@ class Member:
     """One join as its chain sees it: sides in the order of their names, columns called ``side.column``.
 
     ``aggregates`` are the queries over its results, of one or more joins that differ in nothing else.
+    ``lookups`` bring columns of tables to the rows of each side. Such columns are called by how they are
+    looked up, and inner lookups are selections, so joins with other lookups can share a chain.
     """
 
     query: JoinQuery
@@ -31,6 +33,7 @@ class Member:
     conditions: tuple[Expr, ...]
     outputs: tuple[Output, ...]
     aggregates: tuple[Query, ...] = ()
+    lookups: tuple[tuple[Lookup, ...], ...] = ()
 
     @property
     def name(self) -> str:
@@ -98,6 +101,7 @@ def member(query: JoinQuery) -> Member:
         tuple(sorted({_oriented(with_columns(c, names)) for c in query.conditions}, key=canonical)),
         tuple(Output(o.alias, with_columns(o.expr, names)) for o in query.outputs),
         () if query.aggregate is None else (query.aggregate,),
+        tuple(query.lookups[n] for n in order) if query.lookups else ((),) * len(order),
     )
 
 
@@ -135,7 +139,13 @@ def _together(one: Member, other: Member) -> Member | None:
         query=query,
         outputs=tuple(outputs.values()),
         aggregates=(*one.aggregates, *other.aggregates),
+        lookups=tuple(map(_united, one.lookups, other.lookups)),
     )
+
+
+def _united(lookups: tuple[Lookup, ...], others: tuple[Lookup, ...]) -> tuple[Lookup, ...]:
+    """The lookups of both, those that look up alike once."""
+    return tuple(({lookup.name: lookup for lookup in (*others, *lookups)}).values())
 
 
 def _oriented(condition: Expr) -> Expr:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from weft.model.duration import format_duration
-from weft.planning.joins.chain_plan import aligned, described, few, heading
+from weft.planning.drawing import aligned, few
+from weft.planning.joins.chain_plan import described, heading
 from weft.planning.joins.levels import Levels
 from weft.planning.joins.member import Member
 from weft.planning.joins.orders import LevelKey, LevelWork, Orders, choose_orders, order_cost

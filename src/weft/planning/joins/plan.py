@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from weft.model.join import JoinQuery
 from weft.planning.joins.chain_plan import ChainPlan, plan_chain
@@ -14,30 +13,6 @@ from weft.planning.joins.rates import ChainCosts, assumed, calibrated
 
 SharedPlan: TypeAlias = ChainPlan | MultiwayPlan
 """The plan of joins on one condition."""
-
-
-@dataclass(frozen=True)
-class JoinPlan:
-    """The chains of all joins of a stream, and its joins of more than two streams."""
-
-    chains: tuple[SharedPlan, ...]
-
-    @property
-    def cost(self) -> float:
-        """Comparisons per second that all of them should make."""
-        return sum(chain.cpu for chain in self.chains)
-
-    @property
-    def alone(self) -> float:
-        """Comparisons per second that the joins should make one by one."""
-        return sum(chain.alone_cpu for chain in self.chains)
-
-    def __str__(self) -> str:
-        return "\n\n".join(map(str, self.chains))
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain data."""
-        return {"chains": [chain.to_dict() for chain in self.chains]}
 
 
 def plan_joins(

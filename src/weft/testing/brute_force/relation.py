@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from weft.model.join import RESULT_TIME, JoinQuery
@@ -46,6 +46,12 @@ def look_up(query: Query, stream: Relation, tables: Mapping[str, Relation]) -> R
 
 def _met(row: Row, types: Mapping[str, str], lookup: Lookup, table: Relation) -> Iterator[Row]:
     """Yield the row with that of the table that has its keys; with nulls, or not at all, where none has."""
+    for other in _matches(row, types, lookup, table):
+        yield {**other, **row, **{f"{lookup.alias}.{name}": value for name, value in other.items()}}
+
+
+def _matches(row: Row, types: Mapping[str, str], lookup: Lookup, table: Relation) -> list[Row]:
+    """Return the rows of the table that have a row's keys; one of nulls where none has and none need."""
     keys = [(evaluate_row(key, row, types), column) for key, column in lookup.keys]
     matches = [
         other
@@ -57,19 +63,38 @@ def _met(row: Row, types: Mapping[str, str], lookup: Lookup, table: Relation) ->
     ]
     if not matches and lookup.how == "left":
         matches = [dict.fromkeys(table.types)]
-    for other in matches:
-        yield {**other, **row, **{f"{lookup.alias}.{name}": value for name, value in other.items()}}
+    return matches
 
 
-def join(query: JoinQuery, streams: Mapping[str, Relation], times: Mapping[str, str]) -> Relation:
+def _beside(stream: Relation, lookups: Iterable[Lookup], tables: Mapping[str, Relation]) -> Relation:
+    """Return the rows of one side of a join with the columns of its tables, called by their lookups."""
+    for lookup in lookups:
+        table = tables[lookup.table]
+        rows = [
+            {**row, **{lookup.column(name): value for name, value in other.items()}}
+            for row in stream.rows
+            for other in _matches(row, stream.types, lookup, table)
+        ]
+        looked_up = {lookup.column(name): dtype for name, dtype in table.types.items()}
+        stream = Relation(rows, {**stream.types, **looked_up})
+    return stream
+
+
+def join(
+    query: JoinQuery,
+    streams: Mapping[str, Relation],
+    times: Mapping[str, str],
+    tables: Mapping[str, Relation],
+) -> Relation:
     """Return every result of a join of streams: all combinations of rows, one condition after the other.
 
     ``times`` are the time columns of the streams. The time of a result is that of its latest row.
     """
     types: dict[str, str] = {}
     sides = []
-    for side, selection in zip(query.sides, query.selections):
-        stream = streams[side.stream]
+    lookups = query.lookups or ((),) * len(query.sides)
+    for side, selection, side_lookups in zip(query.sides, query.selections, lookups):
+        stream = _beside(streams[side.stream], side_lookups, tables)
         types |= stream.called(side.alias).types
         rows = [row for row in stream.rows if holds(selection, row, stream.types)]
         sides.append([row for row in rows if row[times[side.stream]] is not None])

@@ -15,7 +15,8 @@ export async function refreshPlan() {
   const { offset, limit } = page;
   const costs = await ask(path("/api/v1/costs", { offset, limit }));
   const gain = costs.cost ? `, ${(costs.alone / costs.cost).toFixed(1)} times fewer than one by one` : "";
-  say($("plan-facts"), `${number(costs.total)} ${costs.total === 1 ? "tree" : "trees"} by ${costs.strategy}, ${costs.rate ? `at ${short(costs.rate)} rows/s ` : ""}${short(costs.cost)} ${costs.unit}${gain}`);
+  const trees = `${number(costs.total)} ${costs.total === 1 ? "tree" : "trees"} by ${costs.strategy}, ${costs.rate ? `at ${short(costs.rate)} rows/s ` : ""}${short(costs.cost)} ${costs.unit}${gain}`;
+  say($("plan-facts"), [...(costs.total || !costs.joins ? [trees] : []), ...(costs.joins ? [joined(costs.joins)] : [])].join("; "));
   say($("unit"), `Estimated, ${costs.unit}`);
   $("tree").max = Math.max(0, costs.total - 1);
   $("tree").closest("label").hidden = costs.total < 2;
@@ -37,7 +38,13 @@ export async function refreshPlan() {
     shares(w.cost),
   ], [1, 2, 3, 5, 6]);
   page.show(costs.total, costs.total);
-  await picture(costs.version, Math.min(Math.max(0, Number($("tree").value) || 0), costs.total - 1));
+  await picture(costs.version, costs.joins !== null, Math.min(Math.max(0, Number($("tree").value) || 0), costs.total - 1));
+}
+
+/** The chains of joins, in words. */
+function joined({ joins, chains, cost, alone, unit }) {
+  const gain = cost ? `, ${(alone / cost).toFixed(1)} times fewer than one by one` : "";
+  return `${number(joins)} ${joins === 1 ? "join" : "joins"} in ${number(chains)} ${chains === 1 ? "chain" : "chains"}, ${short(cost)} ${unit}${gain}`;
 }
 
 /** Two bars, with their numbers as text. */
@@ -53,27 +60,28 @@ function shares(part) {
   };
 }
 
-async function picture(version, tree) {
-  const wanted = `${version} ${tree}`;
+/** Draws a tree, and the chains of joins where there are some. */
+async function picture(version, joins, tree) {
+  const wanted = `${version} ${tree} ${joins}`;
   if (wanted === pictured) return;
-  if (tree < 0) {
-    // Joins have chains instead of trees, and words instead of a picture.
-    const words = document.createElement("pre");
-    words.textContent = await ask("/api/v1/plan.txt");
-    $("picture").replaceChildren(words);
-    pictured = wanted;
-    return;
-  }
-  let text;
+  const shown = [];
   try {
-    text = await ask(path("/api/v1/plan.svg", { tree }));
+    if (tree >= 0) shown.push(drawn(await ask(path("/api/v1/plan.svg", { tree }))));
+    if (joins) shown.push(drawn(await ask(path("/api/v1/plan.svg", { chains: true }))));
   } catch (problem) {
     if (problem.status === 404) return;
     throw problem;
   }
+  if (!shown.length) {
+    shown.push(document.createElement("pre"));
+    shown[0].textContent = await ask("/api/v1/plan.txt");
+  }
+  $("picture").replaceChildren(...shown);
+  pictured = wanted;
+}
+
+function drawn(text) {
   // Its colours are those of this page's style sheet.
   const plain = text.replace(/<style>[^<]*<\/style>/, "");
-  const svg = new DOMParser().parseFromString(plain, "image/svg+xml").documentElement;
-  $("picture").replaceChildren(document.importNode(svg, true));
-  pictured = wanted;
+  return document.importNode(new DOMParser().parseFromString(plain, "image/svg+xml").documentElement, true);
 }

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 import weft
 from support.join_cases import SCHEMA, SECOND, Life, admitted, covers, watermarks
 from support.join_oracle import as_tuples, assert_equal, collect, oracle, ordered
+from support.join_runs import chains_of, join_run
 from support.multiway_cases import CONDITIONS, join, joins, steps
 from support.seeds import seeded_numpy, seeded_random
-from weft.local.join_run import JoinRun
 from weft.model.join import JoinQuery
 from weft.operators.joins.chain import Chain
 from weft.operators.joins.clock import OrderedRows
@@ -39,15 +39,14 @@ def test_any_join_equals_all_tuples(data: st.DataObject) -> None:
     condition = data.draw(st.sampled_from(CONDITIONS))
     queries, batches = data.draw(joins(condition)), data.draw(steps())
     lateness = data.draw(st.sampled_from([0, 1, 4, 20]))
-    run = JoinRun(queries, "ts", f"{lateness} s")
+    run = join_run(queries, f"{lateness} s")
     run.step(dict.fromkeys("abc", EMPTY))
-    (state,) = run.states
+    (state,) = chains_of(run)
     assert isinstance(state, MultiwayJoin)
-    state.orders = data.draw(st.sampled_from(ORDERS))
     results: dict[str, list[Any]] = {q.name: [] for q in queries}
     for step in batches:
         if data.draw(st.booleans()):
-            run.rechain()
+            chains_of(run)[0].orders = data.draw(st.sampled_from(ORDERS))
         collect(results, run.step(step))
     collect(results, run.close())
     kept = {name: pa.concat_tables(admitted([s[name] for s in batches], lateness * SECOND)) for name in "abc"}
@@ -62,24 +61,26 @@ def test_joins_come_and_go(data: st.DataObject) -> None:
     condition = data.draw(st.sampled_from(CONDITIONS[:8]))
     queries, batches = data.draw(joins(condition, most=3)), data.draw(steps())
     lateness = data.draw(st.sampled_from([0, 3])) * SECOND
-    run = JoinRun(queries, "ts", f"{lateness} us")
+    run = join_run(queries, f"{lateness} us")
     lives = {q.name: Life(q, 0) for q in queries}
     results: dict[str, list[Any]] = {q.name: [] for q in queries}
     marks = [watermarks([s[name] for s in batches], lateness) for name in "abc"]
     for number, step in enumerate(batches):
         before = [m[number - 1] for m in marks] if number else [None]
         released = None if None in before else min(before)
+        # Changes are made with the step, over what runs until then.
+        running = [lives[query.name] for query in run.queries()]
         for action in data.draw(st.lists(st.sampled_from(["add", "drop"]), max_size=2)):
+            names = [name for name, life in lives.items() if not life.dropped]
             if action == "add":
                 (query,) = data.draw(joins(condition, f"added{len(lives)}_", most=1))
-                running = [lives[name] for name in run.names]
                 cover = next((life for life in running if covers(life.query, query)), None)
                 started = number > 0
                 since = (cover.since if cover else number) if started else 0
                 lives[query.name] = Life(query, since, released if cover and started else None)
                 run.add(query)
-            elif len(run.names) > 1:
-                name = data.draw(st.sampled_from(run.names))
+            elif len(names) > 1:
+                name = data.draw(st.sampled_from(names))
                 run.drop(name)
                 lives[name].dropped, lives[name].last = True, released
         collect(results, run.step(step))
@@ -158,7 +159,10 @@ def test_two_streams_as_the_chain_has_them() -> None:
         OrderedRows(t.column("ts").cast(pa.int64()).to_numpy(), t.combine_chunks().to_batches()[0])
         for t in streams.values()
     ]
-    found, wanted = (kind(program).step(batches, [15 * SECOND] * 2) for kind in (MultiwayJoin, Chain))
+    found, wanted = (
+        joined.join([joined.rows(side, rows) for side, rows in enumerate(batches)], [15 * SECOND] * 2)
+        for joined in (MultiwayJoin(program), Chain(program))
+    )
     assert wanted
     assert {n: ordered(as_tuples(t)) for n, t in found.items()} == {
         n: ordered(as_tuples(t)) for n, t in wanted.items()
@@ -210,15 +214,14 @@ def test_nothing_is_probed_that_serves_no_query(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(multiway, "candidates", counting)
     queries = weft.sql("""SELECT a.x FROM a [RANGE '9 s'], b [RANGE '1 s'], c [RANGE '9 s'];
                           SELECT a.x FROM a [RANGE '9 s'], b [RANGE '9 s'], c [RANGE '1 s']""")
-    run = JoinRun(queries, "ts")
-    run.step(
-        {
-            "a": pa.table({"ts": seconds(), "x": pa.array([], pa.int64())}),
-            "b": pa.table({"ts": seconds(3), "x": [0]}),
-            "c": pa.table({"ts": seconds(2, 4), "x": [0, 0]}),
-        }
-    )
-    (state,) = run.states
+    first = {
+        "a": pa.table({"ts": seconds(), "x": pa.array([], pa.int64())}),
+        "b": pa.table({"ts": seconds(3), "x": [0]}),
+        "c": pa.table({"ts": seconds(2, 4), "x": [0, 0]}),
+    }
+    run = join_run(queries, streams=first)
+    run.step(first)
+    (state,) = chains_of(run)
     assert isinstance(state, MultiwayJoin)
     state.orders = ((1, 2), *state.orders[1:])
     tried.clear()
@@ -239,11 +242,13 @@ def test_rows_live_as_long_as_a_query_that_selects_them() -> None:
     queries = weft.sql(f"""
         SELECT a.x FROM a [RANGE '5 s'], b [RANGE '5 s'], c [RANGE '5 s'] {where};
         SELECT a.x FROM a [RANGE '60 s'], b [RANGE '30 s'], c [RANGE '5 s'] {where} AND a.x = 3""")
-    run = JoinRun(queries, "ts")
+    run = join_run(queries, streams=dict.fromkeys("abc", table))
     run.step(dict.fromkeys("abc", table))
-    (state,) = run.states
+    (state,) = chains_of(run)
     assert [s.sizes for s in state.sides] == [[20, 55], [20, 100], [20]]
     run.drop("q2")
+    run.step({})
+    (state,) = chains_of(run)
     assert [s.sizes for s in state.sides] == [[20], [20], [20]]
 
 
@@ -275,15 +280,15 @@ def test_orders_follow_what_is_measured() -> None:
     }
     (query,) = weft.sql("""SELECT a.x FROM a [RANGE '5 s'], b [RANGE '5 s'], c [RANGE '5 s']
                            WHERE a.x = b.x AND a.y = c.y""")
-    run = JoinRun([query], "ts")
-    (before,) = run.explain()
+    run = join_run([query], streams=streams)
+    (before,) = run.plan.chains
     for at_row in range(0, rows, 50):
         run.step({name: table.slice(at_row, 50) for name, table in streams.items()})
-    (state,) = run.states
+    (state,) = chains_of(run)
     assert isinstance(state, MultiwayJoin)
     assert state.orders[0] == (2, 1)
     assert state.orders[1] == (0, 2)  # b and c have no condition in common
-    assert "a           c > b" in str(run.explain()[0])
+    assert "a           c > b" in str(run.plan.chains[0])
     assert before.rows > 0
 
 
@@ -315,9 +320,9 @@ def test_bad_values_are_null_or_an_error() -> None:
     queries = weft.sql("""SELECT a.x FROM a [RANGE '1 s'], b [RANGE '1 s'], c [RANGE '1 s']
                           WHERE a.x / b.x = c.x""")
     table = pa.table({"ts": seconds(0), "x": [0]})
-    run = JoinRun(queries, "ts")
+    run = join_run(queries, streams=dict.fromkeys("abc", table))
     run.step(dict.fromkeys("abc", table))
     assert run.close() == {}
-    assert run.bad == 1
+    assert run.seen.bad == 1
     with pytest.raises(weft.QueryError, match="division by zero"):
         weft.run(queries, dict.fromkeys("abc", table), time="ts", strict=True)

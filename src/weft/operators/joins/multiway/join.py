@@ -10,7 +10,6 @@ its parts to come.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
@@ -18,22 +17,15 @@ import pyarrow as pa
 
 from weft.expr.evaluate import Evaluator
 from weft.operators.joins.multiway import probe
-from weft.operators.joins.multiway.bitmaps import Bitmaps, all_within, bit, pack, unpack
+from weft.operators.joins.multiway.bitmaps import Bitmaps, bit, pack
 from weft.operators.joins.multiway.probe import CandidateTuples, Spans, candidates, spans
 from weft.operators.joins.multiway.tuples import Tuples, batch_of, concat_tuples, first_part
 from weft.operators.joins.program import JoinProgram
 from weft.operators.joins.rows import NO_VALUES, JoinRows, SliceRows
 from weft.operators.joins.sliced import Sliced
 from weft.operators.joins.union import Union
-from weft.planning.joins.levels import Level, Levels
-from weft.planning.joins.member import Member
+from weft.planning.joins.levels import Level
 from weft.planning.joins.orders import LevelKey, LevelWork, Orders, choose_orders
-
-FIRST_CHOICE_ROWS = 1 << 10
-"""New rows after which orders are chosen by what was measured; then whenever their number has doubled."""
-
-MAX_ROWS_BETWEEN_CHOICES = 1 << 16
-"""New rows after which orders are chosen anew at the latest."""
 
 CandidateBlock: TypeAlias = tuple[JoinRows, CandidateTuples]
 
@@ -41,31 +33,25 @@ CandidateBlock: TypeAlias = tuple[JoinRows, CandidateTuples]
 class MultiwayJoin(Sliced[Tuples]):
     """The joins of one program over two to nine streams, fed with ``step``.
 
-    ``orders`` are the other sides in the order that each side's rows probe them, chosen with the first step.
+    ``orders`` are the other sides in the order that each side's rows probe them: those that are best as
+    far as is known, until others are given.
     """
 
     def __init__(self, program: JoinProgram) -> None:
         super().__init__(program, Union(concat_tuples))
-        self.levels = Levels(program.members, program.schemas)
-        self.orders: Orders = ()
+        self.levels = program.levels
+        self.orders: Orders = choose_orders(self.levels, [0.0] * len(program.sides), {})
         self.work: dict[LevelKey, LevelWork] = {}
-        self._next_choice = FIRST_CHOICE_ROWS
         self._set_bitmaps()
 
     def join(self, new: Sequence[JoinRows | None], watermarks: Sequence[int | None]) -> dict[str, pa.Table]:
         """The step of rows made ready by ``rows``."""
-        if not self.orders:
-            self.choose()
         self.fresh = []
         for side, rows in enumerate(new):
             if rows is not None:
                 self._probe(self.first(side, rows), frozenset((side,)), self.orders[side])
                 self.sides[side].insert(rows)
         self._advance(watermarks)
-        seen = sum(self.counts.rows)
-        if seen >= self._next_choice:
-            self._next_choice = seen + min(seen, MAX_ROWS_BETWEEN_CHOICES)
-            self.choose()
         return self._release()
 
     def round(self, number: int, start: int, tuples: Tuples, new: Mapping[int, JoinRows]) -> Iterator[Tuples]:
@@ -92,25 +78,6 @@ class MultiwayJoin(Sliced[Tuples]):
             self.sides[side].insert(rows)
         self._advance(watermarks)
         return self._release()
-
-    def choose(self) -> None:
-        """Choose the join orders anew; what was measured long ago counts less and less."""
-        self.orders = choose_orders(self.levels, self._expected(), self.work)
-        for done in self.work.values():
-            done.near, done.tried, done.joined = done.near / 2, done.tried / 2, done.joined / 2
-
-    def _expected(self) -> list[float]:
-        """The rows that each side should keep, by its rate so far; 0 where that is not known.
-
-        The rows of this moment would mislead where streams are not aligned.
-        """
-        expected = []
-        for side, (rows, first, last) in enumerate(
-            zip(self.counts.rows, self.counts.first, self.counts.last)
-        ):
-            span = 0 if first is None or last is None else last - first
-            expected.append(rows / span * max(m.ranges[side] for m in self.members) if span > 0 else 0.0)
-        return expected
 
     def first(self, side: int, rows: JoinRows) -> Tuples:
         """New rows of a side, as they begin to probe."""
@@ -199,32 +166,6 @@ class MultiwayJoin(Sliced[Tuples]):
 
     def _look_up(self, side: int, rows: Evaluator) -> tuple[np.ndarray, np.ndarray]:
         return self.levels.look_up(side, rows)
-
-    def _added(self, added: Member, like: int | None) -> None:
-        waiting = []
-        for tuples in self.union.waiting:
-            bits = unpack(tuples.words, len(self.members) - 1)
-            own_bit = np.zeros(len(tuples), np.bool_)
-            if like is not None:
-                own_bit = bits[:, like] & all_within(tuples.times, tuples.parts, added.ranges)
-            waiting.append(replace(tuples, words=pack(np.column_stack([bits, own_bit]))))
-        self._migrated(waiting)
-
-    def _dropped(self, at: int) -> None:
-        waiting = []
-        for tuples in self.union.waiting:
-            bits = np.delete(unpack(tuples.words, len(self.members) + 1), at, axis=1)
-            waiting.append(replace(tuples, words=pack(bits)).take(np.flatnonzero(bits.any(axis=1))))
-        self._migrated(waiting)
-
-    def _migrated(self, waiting: list[Tuples]) -> None:
-        """After a change of the members: slices that end at their ranges, and other columns to carry."""
-        self.union.waiting = waiting
-        self.levels = Levels(self.members, self.program.schemas)
-        self._set_bitmaps()
-        for side, slices in enumerate(self.sides):
-            slices.reshape(self.ranges[side], self._reach(side))
-        self._purge()
 
     def _set_bitmaps(self) -> None:
         self.bitmaps = Bitmaps(np.array([m.ranges for m in self.members], np.int64))

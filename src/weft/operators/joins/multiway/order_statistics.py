@@ -14,11 +14,13 @@ from weft.planning.joins.orders import LevelKey, LevelWork, Orders, choose_order
 
 @dataclass
 class JoinStatistics:
-    """Measurements of one join: its levels, its orders, and what the levels have done."""
+    """Measurements of one join: its levels, its orders, what the levels have done, and the rows that each
+    side kept after the last step (empty: there was none)."""
 
     levels: Levels
     orders: Orders
     work: dict[LevelKey, LevelWork] = field(default_factory=dict)
+    stored: list[float] = field(default_factory=list)
 
 
 class OrderStatistics:
@@ -55,4 +57,4 @@ class OrderStatistics:
                         sum, zip((done.near, done.tried, done.joined), counts)
                     )
                 stored_rows = [a + b for a, b in zip(stored_rows, report["kept"][str(number)])]
-            join.orders = choose_orders(join.levels, stored_rows, join.work)
+            join.orders, join.stored = choose_orders(join.levels, stored_rows, join.work), stored_rows
