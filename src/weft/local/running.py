@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import methodcaller
@@ -29,7 +29,6 @@ from weft.operators.times import Seen
 from weft.operators.watermark import UNREAD_REMARK, TimeRules
 from weft.operators.windows.sharing import SharingChoice, total
 from weft.planning.plan import Plan
-from weft.runner.changes import Change
 from weft.runner.clock import StepTime, StreamTime, Unread, ending, least_mark, wall_clock
 from weft.runner.late import late_names, late_tables
 from weft.runner.lateness import Lateness, read_lateness
@@ -37,10 +36,9 @@ from weft.runner.memory import keep_memory
 from weft.runner.options import LocalOptions, filled, with_options
 from weft.runner.prepare import PreparedRows, StepLookups, prepare_chunk
 from weft.runner.program import UNNAMED, AnyQuery, Position, Program, ProgramCompiler
-from weft.runner.running_queries import Accept, RunningQueries
+from weft.runner.running_queries import Accept, ChangingQueries, RunningQueries
 from weft.runner.version_keeper import VersionKeeper
 from weft.sql.read import QueryInput, read_queries
-from weft.store.version_file import Failure
 
 MAX_ROWS_PER_TASK = 1 << 20
 MIN_JOINED_ROWS_PER_TASK = 1 << 14
@@ -66,7 +64,7 @@ class StepOutcome:
         return {name: pa.concat_tables(tables) for name, tables in self.answers.items()}
 
 
-class LocalRun:
+class LocalRun(ChangingQueries):
     """A stream in this process: feed it batches with ``step``, end it with ``close``.
 
     ``choices`` says what the last batch shared, ``partial_seconds`` and ``tree_seconds`` the work it took,
@@ -160,25 +158,6 @@ class LocalRun:
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="weft")
 
     @property
-    def program(self) -> Program:
-        """The queries that run, compiled."""
-        return self.running.program
-
-    @property
-    def plan(self) -> Plan:
-        """The plan that runs: sharing, and its cost."""
-        return self.program.plan
-
-    def queries(self) -> tuple[AnyQuery, ...]:
-        """Return the queries that are answered."""
-        return self.program.queries
-
-    @property
-    def failed(self) -> Mapping[str, Failure]:
-        """The queries that could not be answered any more and have left, until they are replaced."""
-        return self.running.failed
-
-    @property
     def seen(self) -> Seen:
         """Counts of all rows so far."""
         return sum((stream.seen for stream in self.streams.values()), Seen())
@@ -214,34 +193,6 @@ class LocalRun:
             return self.running.columns_ahead(stream), reads.keys
 
         return read
-
-    def add(self, query: QueryInput | str, name: str | None = None) -> Future[Change]:
-        """Add a query (or one in SQL) with the next batch; the future has its ``Change`` from then on.
-
-        >>> import datetime, weft
-        >>> text = "SELECT count(*) AS n FROM s [RANGE '{} min' SLIDE '1 min']"
-        >>> batches = [pa.table({"ts": [datetime.datetime(2024, 1, 1, 0, m, 5)]}) for m in range(4)]
-        >>> run = LocalRun(text.format(3), batches[0].schema, "ts")
-        >>> _ = run.step(batches[0]), run.step(batches[1])
-        >>> added = run.add(text.format(2), name="shorter")
-        >>> run.step(batches[2])["shorter"].column("n").to_pylist()
-        [2]
-        >>> added.result().history, added.result().exact_from
-        (True, datetime.datetime(2024, 1, 1, 0, 0))
-        """
-        return self.running.add(query, name)
-
-    def drop(self, name: str) -> Future[Change]:
-        """Drop a query before the next batch; its open windows are not answered."""
-        return self.running.drop(name)
-
-    def replace(self, query: QueryInput | str, name: str | None = None) -> Future[Change]:
-        """Put a query in the place of the one of its name, with the next batch."""
-        return self.running.replace(query, name)
-
-    def change(self, name: str) -> Change:
-        """Return the change that a running query came with: from which window on it is exact."""
-        return self.running.change(name)
 
     def set_lateness(self, lateness: str | datetime.timedelta, stream: str | None = None) -> None:
         """Wait for so long for rows out of order, of one stream or of all, from the next batch on; the

@@ -5,9 +5,7 @@ from __future__ import annotations
 import datetime
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from typing import Any
 
 import pyarrow as pa
@@ -17,20 +15,14 @@ from weft.local.committing import LocalCommits
 from weft.local.feed import Feed, Reads
 from weft.local.running import LocalRun, StepOutcome
 from weft.operators.watermark import flush_remark
-from weft.planning.plan import Plan
-from weft.runner.background import Background
-from weft.runner.changes import Change
 from weft.runner.clock import steady_clock
+from weft.runner.contract import RunningStream
 from weft.runner.delivery import Delivery, in_order
-from weft.runner.program import AnyQuery, Program
 from weft.runner.progress import Progress, StepFacts, progress_of
 from weft.store.log import BATCH, FLUSH
-from weft.store.version_file import Failure
-
-MAX_PROGRESS_STEPS = 1000
 
 
-class LocalStream(Background):
+class LocalStream(RunningStream):
     """A `LocalRun` that runs until its input ends, it fails or is stopped; ``with`` stops it at the end of
     the block.
 
@@ -50,13 +42,12 @@ class LocalStream(Background):
         close_at_end: bool = True,
         on_progress: Callable[[Progress], Any] | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(run.running, on_progress)
         self._run, self._feed, self._delivery, self._commits = run, feed, delivery, commits
         self._pause, self._idle, self._close_at_end = pause, idle, close_at_end
-        self._on_progress = on_progress
-        self._progress: deque[Progress] = deque(maxlen=MAX_PROGRESS_STEPS)
         self._wake, self._stopped = threading.Event(), threading.Event()
         self._before, self._skipped = run.seen, len(run.skipped)
+        run.running.on_ask = self._wake.set
         run.keep_missed = delivery.late is not None
         if commits is None:
             delivery.open(run.program)
@@ -65,64 +56,13 @@ class LocalStream(Background):
         self._thread = threading.Thread(target=self._work, name="weft-stream", daemon=True)
         self._thread.start()
 
-    @property
-    def program(self) -> Program:
-        """The queries that run, compiled."""
-        return self._run.program
-
-    @property
-    def plan(self) -> Plan:
-        """The plan that runs: sharing, and its cost."""
-        return self._run.plan
-
-    @property
-    def progress(self) -> list[Progress]:
-        """Progress of the latest steps, oldest first."""
-        return list(self._progress)
-
-    @property
-    def last_progress(self) -> Progress | None:
-        """Progress of the latest step."""
-        return self._progress[-1] if self._progress else None
-
-    def queries(self) -> tuple[AnyQuery, ...]:
-        """Return the queries that are answered."""
-        return self._run.queries()
-
-    @property
-    def failed(self) -> Mapping[str, Failure]:
-        """The queries that could not be answered any more and have left, until they are replaced."""
-        return self._run.failed
-
-    def change(self, name: str) -> Change:
-        """Return the change that a running query came with: from when on it is exact."""
-        return self._run.change(name)
-
-    def add(self, query: Any, name: str | None = None) -> Future[Change]:
-        """Add a query with the next batch, or at once while none comes."""
-        return self._woken(self._run.add(query, name))
-
-    def drop(self, name: str) -> Future[Change]:
-        """Drop a query before the next batch; its open windows are not answered."""
-        return self._woken(self._run.drop(name))
-
-    def replace(self, query: Any, name: str | None = None) -> Future[Change]:
-        """Put a query in the place of the one of its name."""
-        return self._woken(self._run.replace(query, name))
-
     def set_lateness(self, lateness: str | datetime.timedelta, stream: str | None = None) -> None:
-        """Wait for so long for rows out of order, of one stream or of all, from the next batch on."""
         self._run.set_lateness(lateness, stream)
 
     def stop(self) -> None:
-        """Stop after the step that is being made; windows still open stay so."""
         self._stopped.set()
         self._wake.set()
         self._thread.join()
-
-    def _woken(self, change: Future[Change]) -> Future[Change]:
-        self._wake.set()
-        return change
 
     def _work(self) -> None:
         try:
@@ -212,9 +152,9 @@ class LocalStream(Background):
             "commit": committed - answered,
             "sink": time.perf_counter() - committed,
         }
-        self._report(kind, seq, results, time.perf_counter() - began, laps, remark)
+        self._report_step(kind, seq, results, time.perf_counter() - began, laps, remark)
 
-    def _report(
+    def _report_step(
         self,
         kind: str,
         seq: int,
@@ -244,7 +184,4 @@ class LocalStream(Background):
             tree_seconds=run.tree_seconds,
             failed={name: failure.message for name, failure in run.failed.items()},
         )
-        progress = progress_of(facts)
-        self._progress.append(progress)
-        if self._on_progress is not None:
-            self._on_progress(progress)
+        self._report(progress_of(facts))

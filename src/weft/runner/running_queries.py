@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from weft.model.names import check_added
 from weft.operators.contract import Note, Tuner
 from weft.operators.windows.sharing import SharingChoice, satisfying
 from weft.operators.windows.stage import WindowsStage
+from weft.planning.plan import Plan
 from weft.runner.changes import Change, moment
 from weft.runner.program import AnyQuery, Position, Program, ProgramCompiler
 from weft.runner.reads import Reads, StreamColumns
@@ -47,7 +49,8 @@ class RunningQueries:
 
     ``accept`` refuses results that the sink cannot take. ``failed`` are the queries that had to leave, by
     name, until another takes the name or they are dropped. The notes of steps go to ``learn``: rates and
-    costs by which a stage is planned when queries change, and tuned while they do not.
+    costs by which a stage is planned when queries change, and tuned while they do not. ``on_ask`` is called
+    when a change has been asked for.
 
     >>> import weft
     >>> from weft.operators.times import Seen
@@ -72,6 +75,7 @@ class RunningQueries:
         self._tuners: dict[str, Tuner] = {}
         self._rates = RateOfRows()
         self.failed: Mapping[str, Failure] = {}
+        self.on_ask: Callable[[], object] = bool
 
     def change(self, name: str) -> Change:
         """Return the change that a running query came with: from when on it is exact."""
@@ -233,6 +237,7 @@ class RunningQueries:
                 check_added(query, queries.values(), self.compiler.streams)
             change = AskedChange(name, query, schema, reads)
             self._pending.append(change)
+        self.on_ask()
         return change.future
 
     def _is_accepted(self, change: AskedChange) -> bool:
@@ -263,6 +268,61 @@ class RunningQueries:
         for change in failed:
             if not change.future.done():
                 change.future.set_exception(error)
+
+
+class ChangingQueries(ABC):
+    """A run whose queries, those of ``running``, may come and go; asked for from any thread."""
+
+    running: RunningQueries
+
+    @property
+    def program(self) -> Program:
+        """The queries that run, compiled."""
+        return self.running.program
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that runs: trees, chains of joins, and their cost."""
+        return self.program.plan
+
+    def queries(self) -> tuple[AnyQuery, ...]:
+        """Return the queries that are answered."""
+        return self.program.queries
+
+    @property
+    def failed(self) -> Mapping[str, Failure]:
+        """The queries that could not be answered any more and have left, until they are replaced."""
+        return self.running.failed
+
+    def change(self, name: str) -> Change:
+        """Return the change that a running query came with: from when on it is exact."""
+        return self.running.change(name)
+
+    def add(self, query: QueryInput | str, name: str | None = None) -> Future[Change]:
+        """Add a query (or one in SQL) with the next batch; errors in it are raised at once.
+
+        The future has a ``Change`` once a batch has taken it: from when on the query is exact.
+
+        >>> import datetime, weft
+        >>> text = "SELECT count(*) AS n FROM s [RANGE '{} min' SLIDE '1 min']"
+        >>> batches = [pa.table({"ts": [datetime.datetime(2024, 1, 1, 0, m, 5)]}) for m in range(4)]
+        >>> run = weft.local.running.LocalRun(text.format(3), batches[0].schema, "ts")
+        >>> _ = run.step(batches[0]), run.step(batches[1])
+        >>> added = run.add(text.format(2), name="shorter")
+        >>> run.step(batches[2])["shorter"].column("n").to_pylist()
+        [2]
+        >>> added.result().history, added.result().exact_from
+        (True, datetime.datetime(2024, 1, 1, 0, 0))
+        """
+        return self.running.add(query, name)
+
+    def drop(self, name: str) -> Future[Change]:
+        """Drop a query before the next batch; its open windows are not answered."""
+        return self.running.drop(name)
+
+    def replace(self, query: QueryInput | str, name: str | None = None) -> Future[Change]:
+        """Put a query in the place of the one of its name, with the next batch."""
+        return self.running.replace(query, name)
 
 
 class RateOfRows:
