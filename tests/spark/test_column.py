@@ -12,11 +12,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from support.expr_cases import MAX, MIN, POOLS, SCHEMA, batch_of, call, expression, rows
 from support.seeds import seeded_random
+from support.spark_column import SPARK, to_column
 from weft.errors import QueryError
 from weft.expr.evaluate import Evaluator
 from weft.expr.functions import FUNCTIONS
 from weft.model.expression import Column, Expr
-from weft.spark.column import SPARK, to_column
 
 N, X, S, T, Q = (Column(name) for name in "ixstq")
 

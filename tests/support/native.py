@@ -10,8 +10,8 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from support.spark_column import to_column
 from weft.model.query import Aggregate, Query
-from weft.spark.column import to_column
 
 TIME = "ts"
 

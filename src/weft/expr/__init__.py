@@ -1,1 +1,1 @@
-"""One checked expression tree: Arrow kernels for it here, Spark columns in ``weft.spark.column``."""
+"""One checked expression tree, and the Arrow kernels for it."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from weft.model.instants import END_OF_TIME
 from weft.operators.contract import Instant, Marks, Stage
@@ -192,8 +192,3 @@ def least_mark(marks: Iterable[Instant | None]) -> Instant | None:
     known = list(marks)
     passed = [mark for mark in known if mark is not None]
     return min(passed) if passed and len(passed) == len(known) else None
-
-
-def with_lateness(rules: TimeRules, lateness: int | None) -> TimeRules:
-    """Return the same rules with another lateness."""
-    return replace(rules, lateness=lateness)
