@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 import weft
 from weft.errors import QueryError
 from weft.planning.compare import compare
 from weft.planning.explain import explain
-from weft.planning.nodes.replan import replan
 from weft.planning.planned import problem_of
 from weft.planning.registry import STRATEGIES
 
@@ -84,11 +82,3 @@ def test_a_strategy_that_cannot_is_named_with_its_reason() -> None:
     assert exhaustive.plan is None
     assert exhaustive.why
     assert exhaustive.to_dict()["why"] == exhaustive.why
-
-
-def test_nodes_come_and_go_where_rows_are_counted_too() -> None:
-    plan = weft.plan(MIXED, rate=10.0, strategy="no-share", nodes=2)
-    fewer = replan(plan, [1, 0])
-    assert {tree.node for tree in fewer.trees} == {0}
-    assert [tree.cost for tree in fewer.trees] == pytest.approx([tree.cost for tree in plan.trees])
-    assert np.isclose(fewer.cost, plan.cost)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from weft.errors import QueryError
-from weft.model.join import JoinQuery, window_query
+from weft.model.join import JoinQuery
 from weft.model.query import Query
 from weft.sql import sql
 from weft.sql.builder import QueryBuilder
@@ -33,12 +33,6 @@ def read_queries(queries: Iterable[QueryInput] | str) -> tuple[Query | JoinQuery
     ['q1']
     """
     return tuple(sql(queries)) if isinstance(queries, str) else tuple(map(built, queries))
-
-
-def read_query(query: Query | QueryBuilder | str, name: str | None = None) -> Query:
-    """One query from SQL, a builder or as it is, under another name if one is given."""
-    read = window_query(read_one(query) if isinstance(query, str) else query)
-    return read if name is None else read.renamed(name)
 
 
 def read_one(text: str) -> Query | JoinQuery:

@@ -36,31 +36,17 @@ class Admission(NamedTuple):
     ahead: np.ndarray
 
 
-def admit(
-    table: pa.Table, time: str, watermark: int | None, limit: int | None = None, origins: Origins = ()
-) -> tuple[OrderedRows, Seen]:
-    """The rows of a batch that the watermark before it has not passed, in order of time, and its counts.
-
-    Rows after the ``limit`` are ahead of the clock: they are let in, and not believed.
-
-    >>> batch = pa.table({"ts": pa.array([3, 1, None, 9], pa.timestamp("us"))})
-    >>> timed, seen = admit(batch, "ts", watermark=2, limit=5)
-    >>> timed.times.tolist(), seen.late, seen.untimed, seen.ahead, seen.max_time
-    ([3, 9], 1, 1, 1, 3)
-    """
-    admission = judge_rows(table, time, watermark, limit, origins)
-    return admission.rows, admission.seen
-
-
 def judge_rows(
     table: pa.Table, time: str, watermark: int | None, limit: int | None = None, origins: Origins = ()
 ) -> Admission:
-    """Let in the rows of a batch that the watermark before it has not passed.
+    """Let in the rows of a batch that the watermark before it has not passed, in order of time.
 
-    >>> batch = pa.table({"ts": pa.array([3, 1, None], pa.timestamp("us"))})
-    >>> judged = judge_rows(batch, "ts", watermark=2)
-    >>> judged.late.tolist(), judged.untimed.tolist(), judged.ahead.tolist()
-    ([False, True, False], [False, False, True], [])
+    Rows after the ``limit`` are ahead of the clock: they are let in, and not believed.
+
+    >>> batch = pa.table({"ts": pa.array([9, 1, None, 3], pa.timestamp("us"))})
+    >>> judged = judge_rows(batch, "ts", watermark=2, limit=5)
+    >>> judged.rows.times.tolist(), judged.late.tolist(), judged.seen.ahead, judged.seen.max_time
+    ([3, 9], [False, True, False, False], 1, 3)
     """
     batch = one_batch(table)
     times, keep = read_times(batch.column(time))

@@ -15,23 +15,18 @@ from weft.operators.joins.signatures import Signatures
 from weft.operators.joins.union import Pairs
 
 
-def pack_rows(rows: JoinRows, signatures: Signatures) -> pa.RecordBatch:
-    """Rows of one side.
+def pack_rows(rows: JoinRows, bits: np.ndarray) -> pa.RecordBatch:
+    """Rows of one side, whose signatures are numbers of rows of ``bits``.
 
     >>> signatures, other = Signatures(2), Signatures(2)
     >>> _ = signatures.number(np.array([[True, True], [False, True]]))
     >>> rows = JoinRows(np.array([5]), np.array([1]), np.array([7]), pa.record_batch({"x": ["a"]}))
-    >>> again = unpack_rows(pack_rows(rows, signatures), other, pa.schema({"x": pa.string()}))
+    >>> again = unpack_rows(pack_rows(rows, signatures.bits), other, pa.schema({"x": pa.string()}))
     >>> again.times.tolist(), again.signatures.tolist(), again.table.column("x").to_pylist()
     ([5], [1], ['a'])
     >>> other.bits.tolist()
     [[True, True], [False, True]]
     """
-    return pack_signed(rows, signatures.bits)
-
-
-def pack_signed(rows: JoinRows, bits: np.ndarray) -> pa.RecordBatch:
-    """Rows of one side, whose signatures are numbers of rows of ``bits``."""
     batch = rows.to_batch()
     return batch.set_column(batch.schema.get_field_index("_sign"), "_sign", _bits(rows.signatures, bits))
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from weft.operators.contract import Piece
 from weft.operators.joins.multiway.packing import pack_tuples, unpack_tuples
 from weft.operators.joins.multiway.tuples import Tuples, concat_tuples
-from weft.operators.joins.packing import pack_signed, unpack_rows
+from weft.operators.joins.packing import pack_rows, unpack_rows
 from weft.operators.joins.program import JoinProgram
 from weft.operators.joins.rows import JoinRows, concat
 from weft.operators.joins.signatures import Signatures
@@ -69,7 +69,7 @@ PartName(chain=0, kind='found', side=-1))
 def pack_piece(piece: Piece) -> pa.RecordBatch:
     """Return the content of a piece as an Arrow batch."""
     content = piece.content
-    return pack_signed(content.rows, content.bits) if isinstance(content, ReadyRows) else pack_tuples(content)
+    return pack_rows(content.rows, content.bits) if isinstance(content, ReadyRows) else pack_tuples(content)
 
 
 def unpack_piece(bucket: int, part: str, batch: pa.RecordBatch, programs: Sequence[JoinProgram]) -> Piece:

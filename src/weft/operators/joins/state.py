@@ -21,7 +21,6 @@ from weft.model.join import JoinQuery
 from weft.operators import contract
 from weft.operators.contract import Kept
 from weft.operators.joins.chain import Chain
-from weft.operators.joins.fitting import fitted
 from weft.operators.joins.lineage import JoinCarryOver, JoinLayout, Lineage
 from weft.operators.joins.multiway.join import MultiwayJoin
 from weft.operators.joins.multiway.rounds import Round
@@ -30,16 +29,10 @@ from weft.operators.joins.program import JoinProgram
 from weft.operators.joins.rows import JoinRows, concat
 from weft.operators.joins.sliced import Sliced
 from weft.operators.joins.union import W
-from weft.operators.joins.waiting import carry_waiting, pack_waiting
+from weft.operators.joins.waiting import carry_waiting, fitted, pack_waiting
 from weft.operators.lookups.bind import BoundLookup
 from weft.operators.windows.program import WindowProgram
-from weft.planning.joins.member import MAX_SIDES, Member
-
-PARTS_PER_CHAIN = MAX_SIDES + 1
-"""Kinds of files of joins that share their state: rows of each side, and results that wait."""
-
-WAITING_PART = MAX_SIDES
-"""The kind of files with results that wait."""
+from weft.planning.joins.member import Member
 
 Marks: TypeAlias = contract.Marks
 
@@ -168,26 +161,21 @@ class Fresh:
             w.times.size for lots in self.waiting for w in lots
         )
 
-    def parts(self) -> Iterator[tuple[int, int, pa.RecordBatch]]:
-        """Yield what is still needed: the kind of file, the watermark until when, and what is in it."""
+    def tables(self) -> Iterator[Kept]:
+        """Yield what is still needed: a table for the rows of each side, and one for results that wait."""
         for number, chain in enumerate(self.chains):
             for side, side_signatures in enumerate(chain.signatures):
                 lots = [chain.useful(side, rows) for s, rows in self.rows[number] if s == side]
                 if lots and len(rows := concat(lots)):
                     until = int(chain.needed_until(side, rows).max())
-                    yield number * PARTS_PER_CHAIN + side, until, pack_rows(rows, side_signatures)
+                    table = pack_rows(rows, side_signatures.bits)
+                    yield Kept(f"{number}.{side}", table, int(rows.times.max()), until)
             waiting = [w if chain.now is None else _due(w, chain.now) for w in self.waiting[number]]
             waiting = [w for w in waiting if w.times.size]
             if waiting:
                 whole = chain.union.concat(waiting)
-                until = int(whole.times.max()) + 1
-                yield number * PARTS_PER_CHAIN + WAITING_PART, until, pack_waiting(whole, chain)
-
-    def tables(self) -> Iterator[Kept]:
-        """Yield what is still needed."""
-        for number, until, batch in self.parts():
-            newest = int(batch.column("_time").to_numpy().max())
-            yield Kept(part_name(number), batch, newest, until)
+                newest = int(whole.times.max())
+                yield Kept(f"{number}.{WAITING_NAME}", pack_waiting(whole, chain), newest, newest + 1)
 
 
 def join_chains(
@@ -242,16 +230,6 @@ def carried_over(
         ]
         fresh.add(number, rows, [carry_waiting(w, chain, bits, numbers) for w in old.union.waiting])
     return fresh
-
-
-def part_name(number: int) -> str:
-    """Return the name of a kind of files.
-
-    >>> part_name(PARTS_PER_CHAIN + 1), part_name(WAITING_PART)
-    ('1.1', '0.waiting')
-    """
-    chain, side = divmod(number, PARTS_PER_CHAIN)
-    return f"{chain}.{WAITING_NAME if side == WAITING_PART else side}"
 
 
 def chain_key(member: Member) -> str:

@@ -6,13 +6,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from weft.operators.contract import Kept, Marks
-from weft.operators.joins.fitting import fitted
 from weft.operators.joins.lineage import JoinCarryOver, JoinLayout
 from weft.operators.joins.packing import unpack_rows
 from weft.operators.joins.pieces import PartName
 from weft.operators.joins.sliced import Sliced
 from weft.operators.joins.state import Fresh, Joins
-from weft.operators.joins.waiting import unpack_waiting
+from weft.operators.joins.waiting import fitted, unpack_waiting
 
 
 def read_tables(

@@ -1,4 +1,4 @@
-"""Results that wait, of chains and of multi-way joins, on their way to files and to other versions."""
+"""Rows and results that wait, of chains and of multi-way joins, on their way to files and other versions."""
 
 from __future__ import annotations
 
@@ -16,9 +16,18 @@ from weft.operators.joins.multiway.join import MultiwayJoin
 from weft.operators.joins.multiway.packing import carried_words, pack_tuples, unpack_tuples
 from weft.operators.joins.multiway.tuples import Tuples
 from weft.operators.joins.packing import pack_pairs, typed, unpack_pairs
+from weft.operators.joins.rows import JoinRows
 from weft.operators.joins.sliced import Sliced
+from weft.operators.joins.slices import useful
 from weft.operators.joins.union import Pairs, columns, placed
 from weft.planning.joins.access import pair_schema
+
+
+def fitted(side: int, rows: JoinRows, chain: Sliced[Any]) -> JoinRows:
+    """Rows of another version, signed as in a chain, that are of use to it, with its columns."""
+    reach = chain.signatures[side].reach([m.ranges[side] for m in chain.members])
+    rows = useful(rows, 0, reach)
+    return replace(rows, table=columns(rows.table, chain.program.schemas[side]))
 
 
 def pack_waiting(results: Any, state: Sliced[Any]) -> pa.RecordBatch:
