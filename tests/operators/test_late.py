@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import weft
-from weft.errors import WeftError
+from weft.errors import JobError, UnknownQuery, WeftError
 from weft.local.running import LocalRun
 from weft.model.window import Window
 from weft.operators.windows.missed import missed_windows
@@ -126,4 +126,10 @@ def test_lateness_changes_from_the_next_batch_on_and_the_watermark_never_goes_ba
     assert reached() == 41
     with pytest.raises(WeftError, match="lateness"):
         run.set_lateness("soon")
+    with pytest.raises(JobError, match="a stream 'quotes' which is not there"):
+        run.set_lateness("1 s", stream="quotes")
+    run.step(batch([50]))
+    assert reached() == 50, "a refusal changes nothing"
+    with pytest.raises(UnknownQuery, match="'nobody': there is no such query; there are"):
+        run.value("nobody")
     run.shutdown()

@@ -16,6 +16,7 @@ import weft
 from support.brokers import Broker
 from support.join_oracle import ordered
 from support.joined_files import SECOND, table, write
+from weft.errors import JobError
 from weft.io.files import Files
 from weft.runner.program import windows_name
 from weft.runner.progress import Progress
@@ -236,6 +237,8 @@ def test_the_lateness_of_one_stream_is_set(spark: SparkSession, tmp_path: Path) 
             while not runs:
                 pass
             runs[0].set_lateness("4 s", stream="a")
+            with pytest.raises(JobError, match="a stream 'zz' which is not there; there are a, b"):
+                runs[0].set_lateness("9 s", stream="zz")
 
     sources = files(tmp_path, TABLES, parts=4)
     options = {"lateness": {"a": "3 s", "b": "3 s"}, "checkpoint": tmp_path / "state", "buckets": 2}

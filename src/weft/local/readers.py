@@ -151,7 +151,9 @@ class IteratorReader:
 def _first(chunks: Iterator[Chunk]) -> Chunk:
     chunk = next(chunks, None)
     if chunk is None:
-        raise JobError("there is no batch to run over")
+        raise JobError(
+            "there is no batch to run over; give at least one, which may have no rows but its columns"
+        )
     return chunk
 
 

@@ -13,7 +13,7 @@ from typing import Any, Unpack
 
 import pyarrow as pa
 
-from weft.errors import JobError
+from weft.errors import JobError, UnknownQuery
 from weft.expr.types import UTC
 from weft.io.arrow import Batch, as_chunk
 from weft.io.files import Chunk
@@ -31,7 +31,7 @@ from weft.operators.windows.sharing import SharingChoice, total
 from weft.planning.plan import Plan
 from weft.runner.clock import StepTime, StreamTime, Unread, ending, least_mark, wall_clock
 from weft.runner.late import late_names, late_tables
-from weft.runner.lateness import Lateness, read_lateness
+from weft.runner.lateness import Lateness, check_stream, read_lateness
 from weft.runner.memory import keep_memory
 from weft.runner.options import LocalOptions, filled, with_options
 from weft.runner.prepare import PreparedRows, StepLookups, prepare_chunk
@@ -198,6 +198,8 @@ class LocalRun(ChangingQueries):
         """Wait for so long for rows out of order, of one stream or of all, from the next batch on; the
         watermark never goes back."""
         wait = parse_duration(lateness, "lateness")
+        if stream is not None:
+            check_stream(stream, self.rules)
         for name in self.rules if stream is None else [stream]:
             if self.versions is not None:
                 self.versions.lateness[name] = wait
@@ -212,7 +214,8 @@ class LocalRun(ChangingQueries):
         """Return what a query would answer if the stream ended now; nothing changes."""
         stage = self.program.stage_of(query)
         if stage is None:
-            raise KeyError(query)
+            listed = ", ".join(sorted(q.name for q in self.program.queries)) or "none"
+            raise UnknownQuery(f"there is no such query; there are {listed}", query=query)
         return pa.concat_tables([state.read(query) for state in self.states[stage.name]])
 
     def step(self, batches: Batch | Chunk | Mapping[str, Batch | Chunk]) -> dict[str, pa.Table]:

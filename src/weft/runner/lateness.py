@@ -26,10 +26,17 @@ def read_lateness(given: Lateness, streams: Collection[str]) -> dict[str, int | 
         wait = parse_optional(given, "lateness")
         return dict.fromkeys(streams, wait)
     for name in given:
-        if name not in streams:
-            listed = ", ".join(streams)
-            raise JobError(f"lateness names a stream {name!r} which is not there; there are {listed}")
+        check_stream(name, streams)
     return {name: parse_optional(given.get(name), f"lateness of {name!r}") for name in streams}
+
+
+def check_stream(name: str, streams: Collection[str]) -> None:
+    """Refuse a lateness of a stream that the run does not have."""
+    if name not in streams:
+        known = (
+            f"there are {', '.join(streams)}" if any(streams) else "the one stream is given without a name"
+        )
+        raise JobError(f"lateness names a stream {name!r} which is not there; {known}")
 
 
 def time_rules(

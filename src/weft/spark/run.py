@@ -17,6 +17,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from weft.io.lookups import TableSource
 from weft.model.duration import parse_duration
 from weft.runner.contract import POLL_SECONDS, RunningStream
+from weft.runner.lateness import check_stream
 from weft.runner.progress import Progress
 from weft.spark.batch_files import settle
 from weft.spark.claim import Claim
@@ -53,6 +54,8 @@ class Run(RunningStream):
 
     def set_lateness(self, lateness: str | datetime.timedelta, stream: str | None = None) -> None:
         wait, lateness_of = parse_duration(lateness, "lateness"), self._driver.versions.lateness
+        if stream is not None:
+            check_stream(stream, lateness_of)
         for name in lateness_of if stream is None else [stream]:
             lateness_of[name] = wait
 
