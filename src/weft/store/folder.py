@@ -3,7 +3,7 @@
     weft.json                                            the stream's name
     registry/0000000002.json                             one per version of the queries
     manifests/0000000007.json                            the log, one entry a file
-    delivered.json                                       the last step all sinks have, and the entry of a clean end
+    delivered.json                                       the last step that all sinks have, after a clean end
     clocks/0000000008.json                               when the step that is being made was first tried
     slices/0000000007-0001-joins-0.1-<token>.parquet     state: step, bucket, stage, part, attempt
     answers/0000000007-0001-<token>.arrow                answers: step, bucket, attempt
