@@ -15,6 +15,7 @@ from support.places import GOLDEN
 from weft.errors import CheckpointError
 from weft.store.checkpoint import Checkpoint, LostTurn
 from weft.store.log import AnswerFile, Entry, StageState, StateFile, StateLayer
+from weft.store.manage import roll_back
 from weft.store.sweeping import KEPT_STEPS
 from weft.store.version_file import QueryVersion, StageVersion
 
@@ -324,6 +325,28 @@ def test_a_damaged_note_of_what_was_delivered_only_delivers_again(tmp_path: Path
     assert Checkpoint(str(tmp_path)).undelivered() == []
     (tmp_path / "delivered.json").write_text("{")
     assert [entry.seq for entry in Checkpoint(str(tmp_path)).undelivered()] == [1]
+
+
+@pytest.mark.parametrize("to", [None, 1])
+def test_a_step_made_again_in_the_place_of_a_damaged_one_is_not_taken_for_delivered(
+    tmp_path: Path, to: int | None
+) -> None:
+    """The note of a clean end named step 3, whose manifest was damaged; step 3 of the next run was lost."""
+    checkpoint = opened(tmp_path)
+    checkpoint.write_version(version_of(1, 1))
+    for seq in (1, 2, 3):
+        checkpoint.publish(step(seq, answers=[answer_file(seq)]))
+        checkpoint.mark_delivered(seq)
+    checkpoint.close()
+    (tmp_path / "manifests" / "0000000004.json").write_bytes(b"{")
+    if to is not None:
+        roll_back(str(tmp_path), to)
+    opened(tmp_path).publish(step(3, answers=[answer_file(3, "again")]))  # killed before it delivers
+    again = opened(tmp_path)
+    assert [file.name for entry in again.undelivered() for file in entry.answers] == [answer_file(3, "again")]
+    again.mark_delivered(3)
+    again.close()
+    assert Checkpoint(str(tmp_path)).undelivered() == []
 
 
 def test_the_state_of_the_last_steps_is_kept_and_no_more(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def try_all(engine: str, streams: tuple[str, ...], kinds: tuple[str, ...], scope
         for stream in streams:
             for kind, place_of in by_kind.items():
                 matrix = Matrix(engine, stream, place_of)
-                own = scope if kind == "memory" else Scope.SINKS
+                own = scope if kind == "memory" or scope is Scope.EVERYTHING else Scope.SINKS
                 failures = matrix.failures(matrix.cases(own))
                 cells = " | ".join(str(matrix.counts[column]) for column in columns)
                 row = f"{engine} | {stream} | {kind} | {len(matrix.names)} | {cells}"

@@ -71,10 +71,7 @@ class Checkpoint:
     def _open(self) -> None:
         self._newest, self.last = self.folder.newest_entries()
         self._recent = RecentEntries.read(self.folder, self.last)
-        self.delivered = 0
-        if self.last is not None:
-            # A step whose manifest was damaged is made again, and delivered again.
-            self.delivered = max(self.last.delivered, min(self.folder.delivered(), self.last.seq))
+        self.delivered = 0 if self.last is None else self.folder.delivered(self.last)
 
     def claim(self) -> Entry:
         """Take the turn: publish a ``start`` with the state that is there, and remove what nobody needs.
@@ -216,7 +213,7 @@ class Checkpoint:
     def close(self) -> None:
         """End well: write down what has been delivered, unless another driver has taken over."""
         if self.last is not None and self.delivered > self.last.delivered and self.still_mine():
-            self.folder.write_delivered(self.delivered)
+            self.folder.write_delivered(self.delivered, self.last.entry)
         self._is_mine = False
 
     def is_done(self, batch_id: int) -> bool:

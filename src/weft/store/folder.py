@@ -154,11 +154,21 @@ class CheckpointFolder:
         except CheckpointError:
             return None
 
-    def delivered(self) -> int:
-        """Return the last step that all sinks have by the word of a driver that ended well, 0 without it."""
+    def delivered(self, last: Entry) -> int:
+        """Return the last step that all sinks have, by the newest entry and a driver that ended well with it.
+
+        Once entries have followed, the word of that driver does not count: they say what was delivered. If
+        its own entry was damaged, a step of the same number has been made again since, with other answers.
+        """
+        return max(last.delivered, min(self._delivered_since(last.entry), last.seq))
+
+    def _delivered_since(self, entry: int) -> int:
+        """Return the step that a driver which ended with this entry, or a later one, has named, or 0."""
         try:
             with self.system.open_input_file(self.file(DELIVERED)) as source:
-                return int(unseal(source.read()).body["seq"])
+                body = unseal(source.read()).body
+                # The first notes named no entry, and count as they did.
+                return int(body["seq"]) if int(body.get("entry", entry)) >= entry else 0
         except FileNotFoundError:
             return 0
         except (OSError, CheckpointError, ValueError, KeyError, TypeError) as error:
@@ -166,11 +176,11 @@ class CheckpointFolder:
             log.warning("'%s' of '%s' cannot be used: %s", DELIVERED, self.place, error)
             return 0
 
-    def write_delivered(self, seq: int) -> None:
-        """Write down the last step that all sinks have."""
+    def write_delivered(self, seq: int, entry: int) -> None:
+        """Write down the last step that all sinks have, and the entry that a driver ends with."""
         path = self.file(DELIVERED)
         try:
-            write_atomically(self.system, path, seal({"seq": seq}))
+            write_atomically(self.system, path, seal({"seq": seq, "entry": entry}))
         except OSError as error:
             raise CheckpointError(
                 f"cannot write '{path}': {error}; the last steps are delivered again by the next run"

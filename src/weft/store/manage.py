@@ -62,7 +62,7 @@ def list_entries(place: str) -> list[EntrySummary]:
     """Return the entries of a checkpoint, oldest first; those that are damaged are left out."""
     folder, _, last = _existing(place)
     line = {entry.entry for entry in folder.line(last)}
-    delivered = max(last.delivered, folder.delivered())
+    delivered = folder.delivered(last)
     names: dict[int, tuple[str, ...]] = {0: ()}
     summaries = []
     for number in folder.numbers(MANIFESTS):
@@ -163,7 +163,7 @@ def _write_rollback(folder: CheckpointFolder, newest: int, last: Entry, entry: E
         epoch=last.epoch + 1 + newest - last.entry,
         driver=uuid.uuid4().hex[:12],
         parent=entry.entry,
-        delivered=max(last.delivered, min(folder.delivered(), last.seq)),
+        delivered=folder.delivered(last),
         rewind=entry.seq,
     )
     path = folder.numbered(MANIFESTS, back.entry)
