@@ -28,7 +28,7 @@ class LocalCommits:
 
     def __init__(self, place: str | os.PathLike[str]) -> None:
         self.checkpoint = Checkpoint(uri(place))
-        self.positions = CheckpointPositions(self.checkpoint.folder)
+        self.positions = CheckpointPositions(self.checkpoint)
         self._check_engine()
 
     def offsets(self) -> Mapping[str, Any]:
@@ -51,7 +51,7 @@ class LocalCommits:
             checkpoint.last.buckets or compiler.buckets if checkpoint.last else compiler.buckets
         )
         running, self.entry = claim_turn(checkpoint, compiler, setup.queries, accept)
-        self.positions.sweep(checkpoint.kept_entries())
+        self.positions.sweep()
         entry = entry_with_names(self.entry, compiler)
         lateness = {name: rule.lateness for name, rule in rules.items()}
         self.versions = VersionKeeper(self.checkpoint, compiler, setup.queries, lateness)

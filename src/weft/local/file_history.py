@@ -17,13 +17,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256
 from typing import Any, Protocol
 
 from weft.errors import JobError
 from weft.io.files.listing import age, find_file
 from weft.io.files.source import FIRST_PLACE, FilePlace
 from weft.io.files.split import ListedFile
+from weft.store.positions import note_name
 
 MAX_SEPARATE_LISTINGS = 8
 """Listings of files that were read, up to which none are merged."""
@@ -122,9 +122,9 @@ class FileHistory:
 
 
 def _write(log: PositionLog, files: Sequence[ListedFile]) -> str:
-    """Write a listing; its name is made of it, so that another one never meets it."""
+    """Write a listing, and return its name."""
     data = json.dumps({"files": [[f.path, f.size, f.changed] for f in files]}).encode()
-    name = sha256(data).hexdigest()[:20]
+    name = note_name(data)
     log.write(name, data)
     return name
 
