@@ -128,9 +128,10 @@ class _Run:
         for reads in self.feed.in_turn(self._mark):
             if step is not None:
                 step.result()
-            step = worker.submit(self._take, reads)
             if len(self.feed.readers) > 1:
-                step.result()  # which stream comes next is known after it
+                self._take(reads)  # which stream comes next is known after it
+            else:
+                step = worker.submit(self._take, reads)
         if step is not None:
             step.result()
         self._end()

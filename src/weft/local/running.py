@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import methodcaller
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack
 
 import pyarrow as pa
 
@@ -39,6 +39,9 @@ from weft.runner.program import UNNAMED, AnyQuery, Position, Program, ProgramCom
 from weft.runner.running_queries import Accept, ChangingQueries, RunningQueries
 from weft.runner.version_keeper import VersionKeeper
 from weft.sql.read import QueryInput, read_queries
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 MAX_ROWS_PER_TASK = 1 << 20
 MIN_JOINED_ROWS_PER_TASK = 1 << 14
@@ -315,11 +318,16 @@ class LocalRun(ChangingQueries):
                 )
 
             cuts = [(name, cut) for name, chunk in chunks.items() for cut in self._cuts(program, name, chunk)]
-            prepared = list(self._pool.map(prepare, cuts))
+            prepared = self._on_threads(prepare, cuts)
             failed = {name: error for rows in prepared for name, error in rows.failed.items()}
             if not failed:
                 return prepared
             self._go_on_without(failed)
+
+    def _on_threads(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+        """Return the result of each piece of work; one alone is done here, as handing it over costs more than
+        a small step."""
+        return [work(item) for item in items] if len(items) < 2 else list(self._pool.map(work, items))
 
     def _cuts(self, program: Program, name: str, chunk: Chunk) -> Iterable[Chunk]:
         """Cut the rows of a stream into the shares of tasks."""
@@ -362,7 +370,7 @@ class LocalRun(ChangingQueries):
                 own = [piece for piece in arrived if piece.bucket == state.bucket]
                 return state.step(own, now, blamed, keep=self.keep_fresh)
 
-            stepped = list(self._pool.map(step, self.states.get(stage.name, ())))
+            stepped = self._on_threads(step, self.states.get(stage.name, ()))
             if bad := sum(result.note.get("bad", 0) for result in stepped):
                 self._count(JOINED, Seen(bad=bad))
             came = [rows.notes[stage.name] for rows in prepared if stage.name in rows.notes]
@@ -432,7 +440,7 @@ class LocalRun(ChangingQueries):
             if states is None:
                 moved[stage.name] = self._empty(stage)
             else:
-                moved[stage.name] = list(self._pool.map(methodcaller("moved", stage), states))
+                moved[stage.name] = self._on_threads(methodcaller("moved", stage), states)
         self.states = moved
         self.marks = {name: marks for name, marks in self.marks.items() if name in moved}
 

@@ -180,7 +180,9 @@ class RunningQueries:
         """Take in the notes of a step, by stage, and what its rows shared."""
         for stage in self.program.stages:
             if stage.name in notes:
-                self._tuners.setdefault(stage.name, stage.tuner()).learn(notes[stage.name])
+                if stage.name not in self._tuners:
+                    self._tuners[stage.name] = stage.tuner()
+                self._tuners[stage.name].learn(notes[stage.name])
         self._rates.observe(choices, at)
 
     def tuned(self) -> Program | None:
